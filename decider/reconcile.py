@@ -1,0 +1,173 @@
+"""The pure decider: desired and observed state in, one plan out (spec §6, §8).
+
+Rules for what may live here: it reads two snapshots and `now`, and mutates neither.  The same input
+gives the same plan, always.  It never asks what event brought it here.
+
+Theory of operation.  Each node decides for itself (`node.py`).  Three things concern several nodes
+and are done here: slots that exist on one side only, attempt ids (handed out in id order, from the
+snapshot's allocator on), and the places that a provider's limit leaves (design rule 28).
+
+Places go first to the nodes that have failed least and asked least: in plain id order, nodes whose
+creates hang for ever would keep the ones behind them from ever being tried (§14.12).
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from cluster_reconciler.decider.node import is_steady, reconcile_node
+from cluster_reconciler.decider.plan import (
+    UNASSIGNED,
+    Dispatch,
+    ExpandedShape,
+    Insert,
+    NodeAction,
+    NodeDecision,
+    ReconcilePlan,
+    Restart,
+    expand_shape,
+)
+from cluster_reconciler.decider.state import ATTEMPT_ID_MAX, ClusterState, ManagedNode
+from cluster_reconciler.messages import (
+    DEFAULT_IN_FLIGHT,
+    ClusterShape,
+    LogicalNodeId,
+    NodeAttemptId,
+    OperationKind,
+    ProviderKind,
+    is_adopt_only,
+    kind_of,
+)
+
+_ACQUIRING = frozenset(
+    {OperationKind.CREATE_LEASE, OperationKind.LOOKUP_ENDPOINT, OperationKind.START_BOOTSTRAP}
+)
+
+Gate = tuple[ProviderKind, bool]
+"""Where a limit counts: a provider, and whether the operations release rather than acquire."""
+
+
+def reconcile(
+    observed: ClusterState, desired: ClusterShape | ExpandedShape, now: datetime
+) -> ReconcilePlan:
+    """Every node's next step (§6).  Raises ShapeError for a `ClusterShape` that is not valid."""
+    expanded = desired if isinstance(desired, ExpandedShape) else expand_shape(desired)
+    decisions = _decisions(observed, expanded, now)
+    admitted, held_back = _admit(decisions, observed, expanded.shape)
+    actions, exhausted = _number(admitted, observed.next_attempt_id)
+    return ReconcilePlan(
+        actions=tuple(actions),
+        observed_generation=expanded.shape.generation,
+        requeue_at=min((d.requeue_at for d in decisions if d.requeue_at is not None), default=None),
+        held_back=tuple(sorted(held_back)),
+        allocator_exhausted=exhausted,
+    )
+
+
+def _decisions(
+    observed: ClusterState, expanded: ExpandedShape, now: datetime
+) -> list[NodeDecision]:
+    """What every node that is not steady decides; one pass over each side (§8)."""
+    nodes = observed.nodes
+    found = 0
+    decisions = []
+    for node_id, spec in expanded.nodes.items():
+        node = nodes.get(node_id)
+        if node is None:
+            decisions.append(NodeDecision(Insert(UNASSIGNED, spec)))
+            continue
+        found += 1
+        if not is_steady(node, spec):
+            decisions.append(reconcile_node(node, spec, now))
+    if found < len(nodes):
+        decisions.extend(
+            reconcile_node(node, None, now)
+            for node_id, node in nodes.items()
+            if node_id not in expanded.nodes
+        )
+    return decisions
+
+
+def _admit(
+    decisions: list[NodeDecision], observed: ClusterState, shape: ClusterShape
+) -> tuple[list[NodeAction], list[LogicalNodeId]]:
+    """The actions that may be done now, and the nodes whose effect must wait for a place."""
+    admitted: list[NodeAction] = []
+    contenders: dict[Gate, list[tuple[int, int, LogicalNodeId, Dispatch]]] = {}
+    for decision in decisions:
+        action = decision.action
+        if action is None:
+            continue
+        gate = _gate_of(action, observed)
+        if gate is None or not isinstance(action, Dispatch):
+            admitted.append(action)
+            continue
+        node = observed.nodes[action.node]
+        turn = (node.retry.consecutive_failures, node.next_operation_sequence, action.node, action)
+        contenders.setdefault(gate, []).append(turn)
+    if not contenders:
+        return admitted, []
+    held_back: list[LogicalNodeId] = []
+    in_flight = _in_flight(observed)
+    for gate, turns in contenders.items():
+        limit = shape.limits.get(gate[0])
+        places = (limit.in_flight if limit else DEFAULT_IN_FLIGHT) - in_flight.get(gate, 0)
+        turns.sort(key=lambda turn: turn[:3])
+        admitted.extend(turn[3] for turn in turns[: max(places, 0)])
+        held_back.extend(turn[2] for turn in turns[max(places, 0) :])
+    return admitted, held_back
+
+
+def _gate_of(action: NodeAction, observed: ClusterState) -> Gate | None:
+    """Where the action must find a place; None: it needs none.  An attempt counts against its own
+    provider, whatever its slot's latest spec says."""
+    if not isinstance(action, Dispatch):
+        return None
+    command = action.effect.command
+    return _gate(observed.nodes[action.node], kind_of(command), is_adopt_only(command))
+
+
+def _gate(node: ManagedNode, kind: OperationKind, adopt_only: bool) -> Gate | None:
+    if kind is OperationKind.BOOTSTRAP_CONVERGENCE_OBSERVED:
+        return None
+    return (node.record.desired.provider, adopt_only or kind not in _ACQUIRING)
+
+
+def _in_flight(observed: ClusterState) -> dict[Gate, int]:
+    """How many operations are pending, by where they count."""
+    counts: dict[Gate, int] = {}
+    for node in observed.nodes.values():
+        pending = node.pending
+        if pending is None:
+            continue
+        gate = _gate(node, pending.kind, pending.adopt_only)
+        if gate is not None:
+            counts[gate] = counts.get(gate, 0) + 1
+    return counts
+
+
+def _number(
+    actions: list[NodeAction], next_attempt_id: NodeAttemptId
+) -> tuple[list[NodeAction], bool]:
+    """Sorted by node id, with attempt ids put in; what finds no id left is dropped (rule 6)."""
+    ids = _attempt_ids(next_attempt_id)
+    numbered: list[NodeAction] = []
+    exhausted = False
+    for action in sorted(actions, key=lambda action: action.node):
+        if not isinstance(action, Insert | Restart):
+            numbered.append(action)
+            continue
+        attempt = next(ids, None)
+        if attempt is None:
+            exhausted = True
+        elif isinstance(action, Insert):
+            numbered.append(Insert(attempt, action.desired))
+        else:
+            numbered.append(msgspec.structs.replace(action, new_attempt=attempt))
+    return numbered, exhausted
+
+
+def _attempt_ids(first: NodeAttemptId) -> Iterator[NodeAttemptId]:
+    """The ids that the driver's checked arithmetic can still advance past."""
+    return (NodeAttemptId(i) for i in range(first, ATTEMPT_ID_MAX))
