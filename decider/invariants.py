@@ -49,12 +49,10 @@ def _check_identity(state: ClusterState, node_id: LogicalNodeId, node: ManagedNo
     assert UNASSIGNED < node.attempt < state.next_attempt_id, (
         f"{node_id}: attempt {node.attempt} was never allocated (next {state.next_attempt_id})"
     )
-    operations = [node.retry.ambiguous_operation, node.pending and node.pending.id]
-    for operation in operations:
+    pending = node.pending.id if node.pending is not None else None
+    for operation in (node.retry.ambiguous_operation, pending):
         if operation is not None:
-            assert operation.attempt == node.attempt, (
-                f"{node_id}: {operation} is of another attempt"
-            )
+            assert operation.attempt == node.attempt, f"{node_id}: {operation}: another attempt's"
             assert operation.sequence < node.next_operation_sequence, (
                 f"{node_id}: {operation} was never recorded"
             )
