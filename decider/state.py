@@ -92,6 +92,8 @@ class ManagedNode(Struct, frozen=True, gc=False):
     deleting_since: datetime | None = None
     cancel_deadline: datetime | None = None
     """When a cancel that keeps failing gives way to DestroyLease (design rule 17)."""
+    started_at: datetime | None = None
+    """When this attempt was installed."""
     cancel_failures: int = 0
     """Failed cancels, and failed looks for an ambiguous start, of this deletion."""
 

@@ -109,7 +109,7 @@ def apply(
 ) -> ManagedNode | None:
     """The node after the action, None when it goes.  Only for an action without `refusal`."""
     if isinstance(action, Insert):
-        return fresh_node(action.attempt, action.desired)
+        return fresh_node(action.attempt, action.desired, now)
     assert node is not None, f"{action}: only Insert meets an empty slot"
     match action:
         case BeginDelete():
@@ -117,7 +117,7 @@ def apply(
         case MarkDestroyed():
             return _mark_destroyed(node, now)
         case Restart(_, _, new_attempt, desired):
-            return _restart(node, new_attempt, desired)
+            return _restart(node, new_attempt, desired, now)
         case Reap():
             return None
         case Dispatch(effect):
@@ -126,7 +126,7 @@ def apply(
             assert_never(action)
 
 
-def fresh_node(attempt: NodeAttemptId, desired: LogicalNodeSpec) -> ManagedNode:
+def fresh_node(attempt: NodeAttemptId, desired: LogicalNodeSpec, now: datetime) -> ManagedNode:
     """A new attempt, with nothing done yet."""
     record = NodeRecord(
         logical_node_id=desired.logical_node_id,
@@ -135,7 +135,7 @@ def fresh_node(attempt: NodeAttemptId, desired: LogicalNodeSpec) -> ManagedNode:
         role=desired.role,
         desired=desired,
     )
-    return ManagedNode(attempt, NodeIntent.ACTIVE, record)
+    return ManagedNode(attempt, NodeIntent.ACTIVE, record, started_at=now)
 
 
 def _begin_delete(node: ManagedNode, now: datetime, retry: RetryPolicy) -> ManagedNode:
@@ -165,11 +165,11 @@ def _mark_destroyed(node: ManagedNode, now: datetime) -> ManagedNode:
 
 
 def _restart(
-    node: ManagedNode, new_attempt: NodeAttemptId, desired: LogicalNodeSpec
+    node: ManagedNode, new_attempt: NodeAttemptId, desired: LogicalNodeSpec, now: datetime
 ) -> ManagedNode:
     """Only the failure count, and the error that it stands for, outlive the attempt (§5.2)."""
     retry = RetryState(node.retry.consecutive_failures, last_error=node.retry.last_error)
-    return replace(fresh_node(new_attempt, desired), retry=retry)
+    return replace(fresh_node(new_attempt, desired, now), retry=retry)
 
 
 def _record_pending(

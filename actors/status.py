@@ -1,0 +1,223 @@
+"""Typed snapshots of a cluster for people and programs (design §5, §6; cases F7, F27).
+
+Pure: made from a state, a shape and `now`.  Every waiting node says what it waits for and until
+when; the counts add up to the shape.
+"""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from msgspec import Struct
+
+from cluster_reconciler.decider import ClusterState, ExpandedShape, ManagedNode, ProgressWait
+from cluster_reconciler.decider.convergence import is_converged
+from cluster_reconciler.decider.node import row_of
+from cluster_reconciler.messages import (
+    LogicalNodeId,
+    LogicalNodeSpec,
+    NodeAttemptId,
+    NodeGroupId,
+    NodeIntent,
+    NodeStage,
+    OperationKind,
+    ProviderKind,
+    RunId,
+)
+
+
+class FailureNote(Struct, frozen=True, gc=False):
+    """A failure that was counted: what happened, when, to which attempt."""
+
+    at: datetime
+    attempt: NodeAttemptId
+    reason: str
+
+
+class NodeStatus(Struct, frozen=True, gc=False):
+    """One node as it is now."""
+
+    node: LogicalNodeId
+    group: NodeGroupId
+    provider: ProviderKind
+    desired: bool
+    attempt: NodeAttemptId | None
+    """None: wanted, and not inserted yet."""
+    stage: NodeStage
+    intent: NodeIntent
+    ready: bool
+    waits_for: str | None
+    """None: nothing, the node is as it should be or its next step is due at once."""
+    until: datetime | None
+    """When that wait ends at the latest."""
+    started_at: datetime | None
+    """When the attempt began."""
+    lease_id: str | None
+    session_id: int | None
+    consecutive_failures: int
+    last_error: str | None
+    """Current: only while the node fails."""
+    last_failure: FailureNote | None
+    """History: the latest failure of this slot, also when it is long over."""
+
+
+class StatusCounts(Struct, frozen=True, gc=False):
+    """`wanted` is the sum of ready, starting, replacing, backing_off and missing."""
+
+    wanted: int
+    ready: int
+    starting: int
+    """On the way to ready."""
+    replacing: int
+    """Wanted, but the present attempt is being cleaned up."""
+    backing_off: int
+    """Wanted, destroyed, waiting for its restart deadline."""
+    missing: int
+    """Wanted, and not inserted yet."""
+    leaving: int
+    """Not wanted, and not gone yet."""
+
+
+class ClusterStatus(Struct, frozen=True, gc=False):
+    """The whole cluster at one moment."""
+
+    at: datetime
+    run_id: RunId
+    generation: int
+    observed_generation: int
+    """The latest generation that was looked at: an acknowledgment, not readiness."""
+    converged: bool
+    counts: StatusCounts
+    nodes: tuple[NodeStatus, ...]
+    """In the order of node ids, counted nodes of a group in number order."""
+    requeue_at: datetime | None
+    warnings: tuple[str, ...] = ()
+    """What a person should know and no node shows: a failed pass, a disagreement, leftovers."""
+
+
+_OPERATIONS = {
+    OperationKind.CREATE_LEASE: "its lease",
+    OperationKind.LOOKUP_ENDPOINT: "the look-up of its endpoint",
+    OperationKind.START_BOOTSTRAP: "the start of its bootstrap",
+    OperationKind.BOOTSTRAP_CONVERGENCE_OBSERVED: "its hand-over",
+    OperationKind.CANCEL_BOOTSTRAP: "the cancel of its bootstrap",
+    OperationKind.DESTROY_LEASE: "the destroy of its lease",
+}
+
+
+def cluster_status(
+    state: ClusterState,
+    desired: ExpandedShape,
+    now: datetime,
+    *,
+    held_back: Collection[LogicalNodeId] = (),
+    failures: Mapping[LogicalNodeId, FailureNote] | None = None,
+    requeue_at: datetime | None = None,
+    warnings: tuple[str, ...] = (),
+) -> ClusterStatus:
+    """A snapshot; costs one walk over the nodes."""
+    held, notes = frozenset(held_back), failures or {}
+    ids = sorted(state.nodes.keys() | desired.nodes.keys(), key=_natural)
+    nodes = tuple(
+        _node_status(i, state.nodes.get(i), desired.nodes.get(i), now, i in held, notes.get(i))
+        for i in ids
+    )
+    return ClusterStatus(
+        at=now,
+        run_id=desired.shape.run_id,
+        generation=desired.shape.generation,
+        observed_generation=state.observed_generation,
+        converged=is_converged(state, desired),
+        counts=_counts(nodes),
+        nodes=nodes,
+        requeue_at=requeue_at,
+        warnings=warnings,
+    )
+
+
+def _natural(node_id: LogicalNodeId) -> tuple[str, int, str]:
+    """People expect g-2 before g-10."""
+    group, _, index = node_id.rpartition("-")
+    return (group, int(index) if index.isdecimal() else 0, node_id)
+
+
+def _node_status(
+    node_id: LogicalNodeId,
+    node: ManagedNode | None,
+    spec: LogicalNodeSpec | None,
+    now: datetime,
+    held_back: bool,
+    failure: FailureNote | None,
+) -> NodeStatus:
+    if node is None:
+        assert spec is not None, f"{node_id} is neither observed nor desired"
+        return NodeStatus(
+            node_id, spec.group_id, spec.provider, True, None, NodeStage.NEW, NodeIntent.ACTIVE,
+            False, "the next pass", None, None, None, None, 0, None, failure,
+        )  # fmt: skip
+    record = node.record
+    waits_for, until = _wait(node, spec, now, held_back)
+    return NodeStatus(
+        node=node_id,
+        group=record.group_id,
+        provider=record.desired.provider,
+        desired=spec is not None,
+        attempt=node.attempt,
+        stage=record.stage,
+        intent=node.intent,
+        ready=record.ready,
+        waits_for=waits_for,
+        until=until,
+        started_at=node.started_at,
+        lease_id=record.lease.lease_id if record.lease is not None else None,
+        session_id=node.active_bootstrap,
+        consecutive_failures=node.retry.consecutive_failures,
+        last_error=node.retry.last_error,
+        last_failure=failure,
+    )
+
+
+def _wait(
+    node: ManagedNode, spec: LogicalNodeSpec | None, now: datetime, held_back: bool
+) -> tuple[str | None, datetime | None]:
+    """What the node waits for, and until when at the latest."""
+    if held_back:
+        return "its turn under its provider's limit", None
+    row = row_of(node, spec, now)
+    until = row.decide(node, spec, now).requeue_at
+    match row.name:
+        case "pending":
+            assert node.pending is not None, f"{node.record.logical_node_id}: nothing is pending"
+            what = _OPERATIONS[node.pending.kind]
+            return f"{what}, {node.pending.id}" + (" (adopt only)" * node.pending.adopt_only), until
+        case "await restart":
+            return "its restart after a failure", until
+        case "cleanup backoff":
+            return "the next try of its cleanup", until
+        case "await join":
+            return "the node to join the swarm", until
+        case "backoff":
+            probing = node.progress is not None and node.progress.wait is ProgressWait.ENDPOINT
+            what = "the next look for its endpoint" if probing else "the next try"
+            return what, until
+        case _:
+            return None, None
+
+
+def _counts(nodes: tuple[NodeStatus, ...]) -> StatusCounts:
+    places = [_place(node) for node in nodes]
+    counted = {name: places.count(name) for name in StatusCounts.__struct_fields__}
+    counted["wanted"] = sum(node.desired for node in nodes)
+    return StatusCounts(**counted)
+
+
+def _place(node: NodeStatus) -> str:
+    """The one count that the node is part of."""
+    if not node.desired:
+        return "leaving"
+    if node.attempt is None:
+        return "missing"
+    if node.stage is NodeStage.DESTROYED:
+        return "backing_off"
+    if node.intent is NodeIntent.DELETING:
+        return "replacing"
+    return "ready" if node.ready else "starting"
