@@ -1,0 +1,394 @@
+"""The driver: sole owner of the observed state, one pass at a time (spec §9, §14.4, §14.9).
+
+Rules for what may live here: every change of state happens in `handle`, one message after another.
+What to do is decided in `decider`, what is done to the world in an executor; this file only moves
+values between them, in the right order, and never blocks.
+
+Theory of operation.  A message is folded, or refused with a word in the node's story.  What was
+folded queues one pass (a queued pass is not queued twice; what comes during a pass queues one
+more).  A pass plans from the latest state and shape, applies each action that still fits, and
+records every operation as pending before its effect is submitted.
+
+A deadline goes to the end of the mailbox before it is judged: a result that came in time, but has
+not been read yet, wins over the expiry.  What has expired stays expired: a late result is refused.
+
+Nothing raises out of `handle` but a defect of ours; the actor around it contains even that.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from cluster_reconciler.actors.events import ClusterEvent, EventKind, node_events
+from cluster_reconciler.actors.ports import Asked, DriverHost, Executor, StatusQuery
+from cluster_reconciler.actors.status import ClusterStatus, FailureNote, cluster_status
+from cluster_reconciler.decider import (
+    BeginDelete,
+    ClusterState,
+    Dispatch,
+    ExpandedShape,
+    Insert,
+    ManagedNode,
+    MarkDestroyed,
+    NodeAction,
+    Reap,
+    ReconcilePlan,
+    Restart,
+    RetryPolicy,
+    check_dispatch,
+    check_plan,
+    check_state,
+    check_step,
+    expand_shape,
+    expire,
+    is_converged,
+    observe,
+    reconcile,
+    transitions,
+)
+from cluster_reconciler.decider.observe import refusal as observation_refusal
+from cluster_reconciler.messages import (
+    AttemptIdentity,
+    ClusterShape,
+    ContentChanged,
+    DeadlineDue,
+    Disposition,
+    EffectError,
+    ExecutorResult,
+    GenerationRegressed,
+    LogicalNodeId,
+    NodeAttemptId,
+    NodeObservation,
+    NodeObserved,
+    OperationFailed,
+    OperationId,
+    OperationSucceeded,
+    PlannedEffect,
+    RunMismatch,
+    RunPass,
+    SafetyTick,
+    ShapeRefused,
+    Trigger,
+    UpdateDesired,
+)
+
+
+class Driver:
+    """Folds, plans, applies.  Not safe for threads: its mailbox is."""
+
+    def __init__(
+        self,
+        shape: ClusterShape,
+        retry: RetryPolicy,
+        executor: Executor,
+        host: DriverHost,
+        *,
+        first_attempt: int = 1,
+        check_invariants: bool = False,
+    ) -> None:
+        """Raises ShapeError."""
+        self.desired: ExpandedShape = expand_shape(shape)
+        self.state = ClusterState(next_attempt_id=NodeAttemptId(first_attempt), nodes={})
+        self.plan: ReconcilePlan | None = None
+        self.queued = False
+        """One RunPass is in the mailbox."""
+        self.processing = False
+        """A pass is running; what comes meanwhile queues one more."""
+        self.failures: dict[LogicalNodeId, FailureNote] = {}
+        self.defect: str | None = None
+        """Why the latest pass did not complete, when it did not: a defect of ours."""
+        self._retry = retry
+        self._executor = executor
+        self._host = host
+        self._check = check_invariants
+        self._converged = False
+        self._exhaustion_told = False
+
+    # -- the mailbox ------------------------------------------------------------------------------
+
+    def handle(self, message: object) -> None:
+        """One message of the mailbox."""
+        match message:
+            case RunPass():
+                self._run_pass()
+            case ExecutorResult() | NodeObserved():
+                self._receive(message)
+            case Trigger() | SafetyTick():
+                self.request_pass()
+            case DeadlineDue(judged=False):
+                self._host.tell_driver(DeadlineDue(judged=True))
+            case DeadlineDue():
+                self._expire_overdue()
+            case Asked(asked, reply):
+                self._answer(asked, reply)
+            case UpdateDesired(shape):
+                try:
+                    self.offer(shape)
+                except ShapeRefused as refused:
+                    self._tell(EventKind.REFUSED, None, f"shape refused: {refused.reason}")
+            case Insert() | BeginDelete() | MarkDestroyed() | Restart() | Reap() | Dispatch():
+                # An action out of its pass is stale by definition: look again instead.
+                self._tell(EventKind.REFUSED, None, f"ignored, only a pass acts: {message}")
+                self.request_pass()
+            case _:
+                found = type(message).__name__
+                self._tell(EventKind.REFUSED, None, f"ignored a message of unknown type {found}")
+
+    def request_pass(self) -> None:
+        """Queue a pass, unless one is queued (§9)."""
+        if not self.queued:
+            self.queued = True
+            self._host.tell_driver(RunPass())
+
+    def offer(self, shape: ClusterShape) -> None:
+        """Take a new desired shape; raises a ShapeRefused and changes nothing (design rule 23)."""
+        accepted = self.desired.shape
+        if not isinstance(shape, ClusterShape):
+            raise ShapeRefused(f"expected a ClusterShape, found {type(shape).__name__}")
+        if shape.run_id != accepted.run_id:
+            raise RunMismatch(f"the shape is of run {shape.run_id}, this is run {accepted.run_id}")
+        if not isinstance(shape.generation, int) or shape.generation < accepted.generation:
+            raise GenerationRegressed(
+                f"the shape has generation {shape.generation}, "
+                f"generation {accepted.generation} is accepted already; count it up"
+            )
+        offered = expand_shape(shape, self.desired)
+        if offered.shape == accepted:
+            return
+        if offered.shape.generation == accepted.generation:
+            raise ContentChanged(
+                f"the shape differs from the accepted one of the same generation "
+                f"{accepted.generation}; count the generation up with every change"
+            )
+        self.desired = offered
+        self._tell(EventKind.GENERATION, None, f"generation {offered.shape.generation} is desired")
+        self.request_pass()
+
+    def status(self) -> ClusterStatus:
+        """A snapshot for people and programs."""
+        warnings = (f"the latest pass failed: {self.defect}",) if self.defect else ()
+        return cluster_status(
+            self.state,
+            self.desired,
+            self._host.now(),
+            held_back=self.plan.held_back if self.plan else (),
+            failures=self.failures,
+            requeue_at=self.plan.requeue_at if self.plan else None,
+            warnings=warnings,
+        )
+
+    def _answer(self, asked: object, reply: "Future[object]") -> None:
+        if not reply.set_running_or_notify_cancel():
+            return  # The asker has given up: an update nobody knows of must not take effect.
+        try:
+            if isinstance(asked, UpdateDesired):
+                self.offer(asked.shape)
+                reply.set_result(None)
+            elif isinstance(asked, StatusQuery):
+                reply.set_result(self.status())
+            else:
+                raise TypeError(f"no answer to {type(asked).__name__}")
+        except Exception as error:
+            reply.set_exception(error)
+
+    # -- folding ----------------------------------------------------------------------------------
+
+    def _receive(self, message: ExecutorResult | NodeObserved) -> None:
+        """Check what came from outside before anything is folded."""
+        try:
+            checked = msgspec.convert(msgspec.to_builtins(message), type(message))
+        except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
+            text = f"ignored a malformed {type(message).__name__}: {error}"
+            self._tell(EventKind.REFUSED, None, text)
+            return
+        if isinstance(checked, NodeObserved):
+            self._fold(checked.node, checked.attempt, checked.observation)
+        else:
+            self._fold(checked.node, checked.operation.attempt, _observation_of(checked))
+
+    def _fold(
+        self, node_id: LogicalNodeId, attempt: NodeAttemptId, observation: NodeObservation
+    ) -> None:
+        node = self.state.nodes.get(node_id)
+        reason = (
+            f"stale: there is no node {node_id}"
+            if node is None
+            else f"stale: it is of attempt {attempt}, the node is at attempt {node.attempt}"
+            if node.attempt != attempt
+            else observation_refusal(node, observation)
+        )
+        if node is None or reason is not None:
+            name = type(observation).__name__
+            self._tell(EventKind.REFUSED, node_id, f"{name} refused, {reason}", attempt)
+            return
+        self._put(node_id, observe(node, observation, self._host.now(), self._retry))
+        self.request_pass()
+
+    def _expire_overdue(self) -> None:
+        """Fail what is overdue, then look again: a retry or probe may be due as well."""
+        now = self._host.now()
+        for node_id, node in list(self.state.nodes.items()):
+            pending = node.pending
+            overdue = pending is not None and pending.deadline <= now
+            not_run = overdue and pending is not None and self._call_executor("expire", pending.id)
+            self._put(node_id, expire(node, now, self._retry, not_run=not_run))
+        self.request_pass()
+
+    # -- passes -----------------------------------------------------------------------------------
+
+    def _run_pass(self) -> None:
+        assert not self.processing, "a pass within a pass"
+        self.queued = False
+        self.processing = True
+        try:
+            self._plan_and_apply()
+            self.defect = None
+        except Exception as error:
+            # The state holds: it changes only by whole values.  The safety tick tries again.
+            self.defect = f"{type(error).__name__}: {error}"
+            self._tell(EventKind.WARNING, None, f"a pass failed, a defect: {self.defect}")
+            raise
+        finally:
+            self.processing = False
+
+    def _plan_and_apply(self) -> None:
+        now = self._host.now()
+        plan = reconcile(self.state, self.desired, now)
+        if self._check:
+            check_plan(self.state, self.desired, now, plan)
+        self.plan = plan
+        wake = plan.requeue_at
+        allocating = True
+        for action in plan.actions:
+            if isinstance(action, Insert | Restart) and not allocating:
+                continue
+            reason = transitions.refusal(self.state, action)
+            if reason is not None:
+                self._tell(
+                    EventKind.REFUSED, action.node, f"stale {type(action).__name__}: {reason}"
+                )
+                allocating = allocating and not isinstance(action, Insert | Restart)
+                self.request_pass()
+                continue
+            deadline = self._apply(action, now)
+            if deadline is not None and (wake is None or deadline < wake):
+                wake = deadline
+        self.state = replace(self.state, observed_generation=plan.observed_generation)
+        self._report_exhaustion(plan)
+        self._host.wake_at(wake)
+        self._report_pass(plan)
+
+    def _apply(self, action: NodeAction, now: datetime) -> datetime | None:
+        """One action that fits; the deadline of the operation that it recorded, if it did."""
+        node_id = action.node
+        node = transitions.apply(self.state.nodes.get(node_id), action, now, self._retry)
+        self._put(node_id, node, allocated=isinstance(action, Insert | Restart))
+        if isinstance(action, Dispatch):
+            assert node is not None, f"{node_id}: dispatched and gone"
+            assert node.pending is not None, f"{node_id}: dispatched and nothing pending"
+            self._submit(action.effect)
+            return node.pending.deadline
+        if not isinstance(action, Reap):
+            self.request_pass()
+        if isinstance(action, BeginDelete):
+            self._withdraw_pending(node_id)
+        if isinstance(action, MarkDestroyed):
+            self._retire(node_id)
+        return None
+
+    def _submit(self, effect: PlannedEffect) -> None:
+        """The operation is recorded; a submission that fails is folded as its failure (§6)."""
+        if self._check:
+            check_dispatch(self.state, effect)
+        try:
+            self._executor.submit(effect)
+        except Exception as error:
+            reason = f"the executor did not take it: {error}"
+            failed = OperationFailed(effect.operation, EffectError(reason))
+            self._fold(effect.node, effect.operation.attempt, failed)
+
+    def _withdraw_pending(self, node_id: LogicalNodeId) -> None:
+        """What has not begun for a node that is to go must not begin at all (design rule 25)."""
+        node = self.state.nodes[node_id]
+        if node.pending is not None and self._call_executor("withdraw", node.pending.id):
+            error = EffectError("withdrawn before it began", Disposition.DEFINITE, not_run=True)
+            self._fold(node_id, node.attempt, OperationFailed(node.pending.id, error))
+
+    def _retire(self, node_id: LogicalNodeId) -> None:
+        node = self.state.nodes[node_id]
+        retire: Callable[[NodeAttemptId], None] | None = getattr(self._executor, "retire", None)
+        if retire is not None:
+            retire(node.attempt)
+        self._host.attempt_over(AttemptIdentity(node.record.run_id, node_id, node.attempt))
+
+    def _call_executor(self, name: str, operation: OperationId) -> bool:
+        """Ask an executor that can tell whether the operation is withdrawn before it began."""
+        method: Callable[[OperationId], bool] | None = getattr(self._executor, name, None)
+        return method is not None and bool(method(operation))
+
+    # -- one way to change a node, one way to say so ----------------------------------------------
+
+    def _put(
+        self, node_id: LogicalNodeId, node: ManagedNode | None, *, allocated: bool = False
+    ) -> None:
+        old = self.state.nodes.get(node_id)
+        if node is old:
+            return
+        before = self._snapshot() if self._check else None
+        if allocated:
+            following = NodeAttemptId(self.state.next_attempt_id + 1)
+            self.state = replace(self.state, next_attempt_id=following)
+        if node is None:
+            del self.state.nodes[node_id]
+            self.failures.pop(node_id, None)
+        else:
+            self.state.nodes[node_id] = node
+        if before is not None:
+            check_state(self.state)
+            check_step(before, self.state)
+        for event in node_events(node_id, old, node, self._host.now()):
+            if event.kind in (EventKind.FAILED, EventKind.RETRY) and node is not None:
+                reason = node.retry.last_error or event.text
+                self.failures[node_id] = FailureNote(event.at, node.attempt, reason)
+            self._host.happened(event)
+
+    def _snapshot(self) -> ClusterState:
+        return replace(self.state, nodes=dict(self.state.nodes))
+
+    def _tell(
+        self,
+        kind: EventKind,
+        node_id: LogicalNodeId | None,
+        text: str,
+        attempt: NodeAttemptId | None = None,
+    ) -> None:
+        self._host.happened(ClusterEvent(self._host.now(), kind, node_id, attempt, text))
+
+    def _report_exhaustion(self, plan: ReconcilePlan) -> None:
+        if plan.allocator_exhausted and not self._exhaustion_told:
+            text = "the attempt ids of this run are used up: no node can start any more"
+            self._tell(EventKind.WARNING, None, text)
+        self._exhaustion_told = plan.allocator_exhausted
+
+    def _report_pass(self, plan: ReconcilePlan) -> None:
+        converged = not plan.actions and is_converged(self.state, self.desired)
+        if converged != self._converged:
+            generation = self.desired.shape.generation
+            kind = EventKind.CONVERGED if converged else EventKind.DIVERGED
+            what = "is converged" if converged else "is being worked on"
+            self._tell(kind, None, f"generation {generation} {what}")
+        self._converged = converged
+        self._host.pass_done(plan, converged)
+
+
+def _observation_of(result: ExecutorResult) -> NodeObservation:
+    """A result without exactly one of outcome and error tells nothing but that the call ended."""
+    if result.error is not None and result.outcome is None:
+        return OperationFailed(result.operation, result.error)
+    if result.outcome is not None and result.error is None:
+        return OperationSucceeded(result.operation, result.outcome)
+    reason = "the executor answered with neither or both of outcome and error"
+    return OperationFailed(result.operation, EffectError(reason, Disposition.AMBIGUOUS))
