@@ -1,0 +1,133 @@
+"""What an embedding host may catch (design §5).  Every message says what is missing and why."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from cluster_reconciler.actors.status import ClusterStatus, NodeStatus
+from cluster_reconciler.decider import ClusterState, ManagedNode
+from cluster_reconciler.messages import (
+    AttemptIdentity,
+    LogicalNodeId,
+    NodeAttemptId,
+    OperationKind,
+    ProviderKind,
+)
+
+NAMED_MAX = 20
+"""So many nodes are named in one error; the rest are counted."""
+
+
+class LeftLease(Struct, frozen=True, gc=False):
+    """A lease that exists, or may."""
+
+    node: LogicalNodeId
+    attempt: NodeAttemptId
+    provider: ProviderKind
+    lease_id: str | None
+    """None: not known, since the create has no known outcome."""
+    identity: str
+    """What the provider's own name for it is derived from."""
+    certain: bool
+    """False: it may exist."""
+    detail: str
+
+    def __str__(self) -> str:
+        lease = f"lease {self.lease_id}" if self.lease_id is not None else "a lease"
+        certainty = "" if self.certain else " may exist"
+        return f"{self.provider}: {lease} of {self.identity}{certainty} ({self.detail})"
+
+
+class ClusterError(Exception):
+    """The base of what this package raises to its host."""
+
+
+class RunLocked(ClusterError):
+    """Another process drives this run already."""
+
+
+class StartFailed(ClusterError):
+    """A provider could not say which leases of this run exist, so that no attempt id is safe."""
+
+
+class DriverDied(ClusterError):
+    """The driver is gone: nobody keeps the cluster any more.  `left` may still run."""
+
+    def __init__(self, reason: str, left: Sequence[LeftLease] = ()) -> None:
+        super().__init__(_with_left(f"the driver died: {reason}", left))
+        self.left = tuple(left)
+
+
+class NotConverged(ClusterError):
+    """The time is up and some nodes are not as they should be."""
+
+    def __init__(self, status: ClusterStatus) -> None:
+        missing = [node for node in status.nodes if not (node.desired and node.ready)]
+        counts = status.counts
+        lines = [
+            (
+                f"generation {status.generation} is not converged: {counts.ready} of {counts.wanted} "
+                f"nodes are ready, {counts.leaving} are leaving"
+            ),
+            *[f"  {_describe(node)}" for node in missing[:NAMED_MAX]],
+            *_and_more(len(missing)),
+        ]
+        super().__init__("\n".join(lines))
+        self.status = status
+
+
+class DrainIncomplete(ClusterError):
+    """The time is up and some leases still exist, or may."""
+
+    def __init__(self, left: Sequence[LeftLease]) -> None:
+        super().__init__(_with_left("the drain is not complete", left))
+        self.left = tuple(left)
+
+
+def possibly_left(state: ClusterState) -> tuple[LeftLease, ...]:
+    """Every lease that exists or may exist, by node id."""
+    found = (_left_of(node_id, node) for node_id, node in sorted(state.nodes.items()))
+    return tuple(lease for lease in found if lease is not None)
+
+
+def _left_of(node_id: LogicalNodeId, node: ManagedNode) -> LeftLease | None:
+    record = node.record
+    creating = node.pending is not None and node.pending.kind is OperationKind.CREATE_LEASE
+    if record.lease is None and not creating and node.retry.ambiguous_operation is None:
+        return None
+    if record.lease is not None:
+        detail = f"stage {record.stage}"
+    elif node.pending is not None and creating:
+        detail = f"{node.pending.id} is in flight"
+    else:
+        detail = f"{node.retry.ambiguous_operation} has no known outcome"
+    return LeftLease(
+        node=node_id,
+        attempt=node.attempt,
+        provider=record.desired.provider,
+        lease_id=record.lease.lease_id if record.lease is not None else None,
+        identity=str(AttemptIdentity(record.run_id, node_id, node.attempt)),
+        certain=record.lease is not None,
+        detail=f"{detail}; last error: {node.retry.last_error}"
+        if node.retry.last_error is not None
+        else detail,
+    )
+
+
+def _describe(node: NodeStatus) -> str:
+    wanted = "" if node.desired else ", not wanted"
+    attempt = f"attempt {node.attempt}" if node.attempt is not None else "no attempt yet"
+    waits = f", waits for {node.waits_for}" if node.waits_for is not None else ""
+    error = f"; last error: {node.last_error}" if node.last_error is not None else ""
+    return f"{node.node}: {node.stage} ({attempt}, {node.intent}{wanted}){waits}{error}"
+
+
+def _and_more(total: int) -> list[str]:
+    return [f"  and {total - NAMED_MAX} more"] if total > NAMED_MAX else []
+
+
+def _with_left(what: str, left: Sequence[LeftLease]) -> str:
+    if not left:
+        return what
+    named = [f"  {lease}" for lease in left[:NAMED_MAX]]
+    return "\n".join([f"{what}; still there, or possibly:", *named, *_and_more(len(left))])

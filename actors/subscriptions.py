@@ -1,0 +1,89 @@
+"""Handing events to readers (design §5): bounded, each reader from its own call on.
+
+A reader that is too slow loses the oldest events, and is told how many; it never slows the driver.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from datetime import datetime
+
+from cluster_reconciler.actors.events import ClusterEvent, EventKind
+
+EVENTS_MAX = 10_000
+
+
+class Subscriptions:
+    """Safe for threads: one side publishes, each reader reads its own."""
+
+    def __init__(self, events_max: int = EVENTS_MAX) -> None:
+        self._events_max = events_max
+        self._lock = threading.Lock()
+        self._readers: list[_Reader] = []
+        self._closed = False
+
+    def publish(self, event: ClusterEvent) -> None:
+        """To every reader; never blocks."""
+        with self._lock:
+            for reader in self._readers:
+                reader.put(event)
+
+    def subscribe(self) -> Iterator[ClusterEvent]:
+        """Events from now on (not from the first `next` on), until `close`."""
+        reader = _Reader(self._events_max)
+        with self._lock:
+            if self._closed:
+                reader.close()
+            else:
+                self._readers.append(reader)
+        return self._read(reader)
+
+    def close(self) -> None:
+        """End every reader, once it has read what is there; idempotent."""
+        with self._lock:
+            self._closed = True
+            for reader in self._readers:
+                reader.close()
+
+    def _read(self, reader: "_Reader") -> Iterator[ClusterEvent]:
+        try:
+            while (event := reader.get()) is not None:
+                yield event
+        finally:
+            with self._lock:
+                if reader in self._readers:
+                    self._readers.remove(reader)
+
+
+class _Reader:
+    def __init__(self, events_max: int) -> None:
+        self._events: deque[ClusterEvent] = deque()
+        self._events_max = events_max
+        self._changed = threading.Condition()
+        self._dropped = 0
+        self._dropped_at: datetime | None = None
+        self._closed = False
+
+    def put(self, event: ClusterEvent) -> None:
+        with self._changed:
+            if len(self._events) >= self._events_max:
+                self._dropped_at = self._events.popleft().at
+                self._dropped += 1
+            self._events.append(event)
+            self._changed.notify()
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def get(self) -> ClusterEvent | None:
+        """The next event; None when there will be none.  Waits, and wakes for signals."""
+        with self._changed:
+            while not self._events and not self._closed:
+                self._changed.wait(timeout=1.0)
+            if self._dropped and self._dropped_at is not None:
+                text = f"{self._dropped} events were dropped: this reader is too slow"
+                self._dropped = 0
+                return ClusterEvent(self._dropped_at, EventKind.DROPPED, None, None, text)
+            return self._events.popleft() if self._events else None
