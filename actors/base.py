@@ -29,7 +29,7 @@ from pykka.messages import _ActorStop
 from cluster_reconciler.actors.mailbox import MailboxRecord, Ring, correlate
 from cluster_reconciler.actors.mailbox_words import describe
 from cluster_reconciler.actors.system import ActorStartFailed, ActorSystem
-from cluster_reconciler.actors.trace_log import log_message
+from cluster_reconciler.actors.trace_log import log_message, traceback_text
 
 __all__ = ["HIGH_WATER", "ActorStartFailed", "ActorSystem", "ContainedActor", "StampedEnvelope"]
 
@@ -236,7 +236,7 @@ class ContainedActor(pykka.ThreadingActor):
             self.on_start()
         except BaseException as error:  # noqa: BLE001  told to the starter and to the watchers
             self._start_error = error
-            logger.opt(exception=error).error("actor {} died while starting", self.name)
+            logger.error("actor {} died while starting\n{}", self.name, traceback_text(error))
             self._end(f"its start failed: {error!r}")
         finally:
             self._started.set()
@@ -245,9 +245,13 @@ class ContainedActor(pykka.ThreadingActor):
         _current.name = self.name
         self._ensure_set_up()
         stopped, inbox = self.actor_stopped, self.actor_inbox
-        while not stopped.is_set():
-            self._handle_envelope(inbox.get())
-        self._end(self._death)
+        try:
+            while not stopped.is_set():
+                self._handle_envelope(inbox.get())
+        except BaseException as error:  # noqa: BLE001  a fault of ours, or of a log sink
+            self._death = self._death or f"its loop failed: {error!r}"
+        finally:
+            self._end(self._death)
 
     def _handle_envelope(self, envelope: Envelope[Any]) -> None:
         message, reply_to = envelope.message, envelope.reply_to
@@ -256,8 +260,8 @@ class ContainedActor(pykka.ThreadingActor):
             if reply_to is not None:
                 reply_to.set(None)
             return
-        self._book(envelope, message)
         try:
+            self._book(envelope, message)
             response = self._handle_receive(message)
         except Exception as error:  # noqa: BLE001  containment is what this class is for
             if reply_to is not None:
@@ -267,8 +271,8 @@ class ContainedActor(pykka.ThreadingActor):
         except BaseException as error:
             self._death = f"{error!r} in handling {type(message).__name__}"
             self.actor_stopped.set()
-            logger.opt(exception=error).bind(actor=self.name).critical(
-                "actor {} dies: {}", self.name, self._death
+            logger.bind(actor=self.name).critical(
+                "actor {} dies: {}\n{}", self.name, self._death, traceback_text(error)
             )
             if reply_to is not None:
                 reply_to.set_exception()
@@ -298,22 +302,22 @@ class ContainedActor(pykka.ThreadingActor):
     def _contain(self, message: object, error: Exception) -> None:
         self.contained += 1
         kind, said = type(message).__name__, describe(message)
-        logger.opt(exception=error).bind(actor=self.name).error(
-            "actor {}: handling {}{} failed, it goes on: {!r}",
-            self.name, kind, f" ({said})" if said else "", error,
+        logger.bind(actor=self.name).error(
+            "actor {}: handling {}{} failed, it goes on\n{}",
+            self.name, kind, f" ({said})" if said else "", traceback_text(error),
         )  # fmt: skip
         self.ring.note(f"failed: {error!r}")
         try:
             self.on_contained(message, error)
         except Exception as second:  # noqa: BLE001  a hook must not undo the containment
-            logger.opt(exception=second).error("actor {}: on_contained failed", self.name)
+            logger.error("actor {}: on_contained failed\n{}", self.name, traceback_text(second))
 
     def _stop(self) -> None:
         self.actor_stopped.set()
         try:
             self.on_stop()
         except Exception as error:  # noqa: BLE001  it ends all the same
-            logger.opt(exception=error).error("actor {}: on_stop failed", self.name)
+            logger.error("actor {}: on_stop failed\n{}", self.name, traceback_text(error))
 
     def _end(self, death: str | None) -> None:
         """Nothing more will be handled: report what is left, tell the watchers."""
@@ -334,7 +338,7 @@ class ContainedActor(pykka.ThreadingActor):
         try:
             died(f"actor {self.name} died: {death}")
         except Exception as error:  # noqa: BLE001  the next watcher must be told too
-            logger.opt(exception=error).error("actor {}: a death watcher failed", self.name)
+            logger.error("actor {}: a death watcher failed\n{}", self.name, traceback_text(error))
 
     def _report_leftovers(self) -> None:
         while True:

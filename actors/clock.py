@@ -35,7 +35,7 @@ class SystemClock:
     def now(self) -> datetime:
         """The present moment; `END_OF_TIME` once that is passed."""
         try:
-            return self._start + timedelta(seconds=self._monotonic() - self._zero)
+            return self._start + timedelta(0, self._monotonic() - self._zero)
         except OverflowError:
             return END_OF_TIME
 

@@ -132,6 +132,12 @@ class RingEntry(Struct, frozen=True):
         return f"{time} {self.record.message_type}{about}{': ' if said else ''}{said}"
 
 
+def _entry_of(record: MailboxRecord, message: object) -> RingEntry:
+    return RingEntry(
+        record.at, record.sequence, record.node, record.attempt, record.operation, record, message
+    )
+
+
 def _about(node: LogicalNodeId | None, attempt: NodeAttemptId | None) -> str:
     if node is None:
         return ""
@@ -144,10 +150,11 @@ class Ring:
     def __init__(self, capacity: int = RING_CAPACITY) -> None:
         if capacity < 1:
             raise ValueError(f"a ring needs a capacity of at least 1, found {capacity}")
-        self._entries: deque[RingEntry] = deque(maxlen=capacity)
+        self._entries: deque[tuple[MailboxRecord, object] | RingEntry] = deque(maxlen=capacity)
+        """Messages as they came, to be cheap; notes ready made."""
         self._lock = threading.Lock()
         self._added = 0
-        self._latest: RingEntry | None = None
+        self._latest: MailboxRecord | None = None
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -159,13 +166,9 @@ class Ring:
 
     def add(self, record: MailboxRecord, message: object) -> None:
         """Remember a message; the oldest entry goes when the ring is full."""
-        entry = RingEntry(
-            record.at, record.sequence, record.node, record.attempt, record.operation, record,
-            message,
-        )  # fmt: skip
         with self._lock:
-            self._latest = entry
-            self._entries.append(entry)
+            self._latest = record
+            self._entries.append((record, message))
             self._added += 1
 
     def note(
@@ -196,7 +199,8 @@ class Ring:
     ) -> tuple[RingEntry, ...]:
         """What is remembered, oldest first: everything, or what matches all that is given."""
         with self._lock:
-            entries = tuple(self._entries)
+            kept = tuple(self._entries)
+        entries = (e if isinstance(e, RingEntry) else _entry_of(*e) for e in kept)
         return tuple(
             entry
             for entry in entries

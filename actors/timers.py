@@ -15,6 +15,7 @@ from loguru import logger
 from msgspec import Struct
 
 from cluster_reconciler.actors.clock import Clock
+from cluster_reconciler.actors.trace_log import traceback_text
 
 LONGEST_WAIT = timedelta(hours=1)
 """The thread looks at the clock at least so often; no wait is ever too long for the platform."""
@@ -96,7 +97,7 @@ def _call(entry: _Entry) -> None:
     try:
         entry.callback()
     except Exception as error:  # noqa: BLE001  a callback of anyone's must not end the timers
-        logger.opt(exception=error).error("timer {!r}: its callback failed", entry.key)
+        logger.error("timer {!r}: its callback failed\n{}", entry.key, traceback_text(error))
 
 
 class ThreadTimers:
@@ -148,7 +149,7 @@ class ThreadTimers:
             try:
                 _call(entry)
             except BaseException as error:  # noqa: BLE001  nor may its SystemExit
-                logger.opt(exception=error).critical("timer {!r}: {!r}", entry.key, error)
+                logger.critical("timer {!r} failed\n{}", entry.key, traceback_text(error))
 
     def _next_due(self) -> _Entry | None:
         """Wait for the next due entry; None: closed.  The lock is held, save while waiting."""

@@ -5,6 +5,7 @@ count.  `RepeatedFailureFilter` is pure; only `FoldedLog` reads a clock and writ
 """
 
 import threading
+import traceback
 from collections import OrderedDict
 from collections.abc import Hashable
 from datetime import datetime, timedelta
@@ -20,20 +21,18 @@ KEYS_MAX = 10_000
 
 
 def log_message(record: MailboxRecord) -> None:
-    """Write one handled message at TRACE, with its record as bound fields.  Its content stands in
+    """Write one handled message at TRACE, its record bound as `mailbox`.  What it says stands in
     the story and in the trace file, not in the log."""
     logger.trace(
-        "{actor} handles {message_type} #{sequence}",
-        actor=record.actor,
-        message_type=record.message_type,
-        sequence=record.sequence,
-        sender=record.sender,
-        node=record.node,
-        attempt=record.attempt,
-        operation=record.operation,
-        depth=record.depth,
-        latency=record.latency,
+        "{} handles {} #{}", record.actor, record.message_type, record.sequence, mailbox=record
     )
+
+
+def traceback_text(error: BaseException) -> str:
+    """The traceback as plain text.  loguru's own (`opt(exception=...)`) is not used for failures of
+    calls: with its default sinks it prints the values of variables, and among those of an executor
+    are resolved secrets."""
+    return "".join(traceback.format_exception(error)).rstrip()
 
 
 class _Repeats(Struct):
