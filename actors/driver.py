@@ -191,7 +191,7 @@ class Driver:
                 reply.set_result(self.status())
             else:
                 raise TypeError(f"no answer to {type(asked).__name__}")
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the asker must not hang
             reply.set_exception(error)
 
     # -- folding ----------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ class Driver:
             check_dispatch(self.state, effect)
         try:
             self._executor.submit(effect)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - an executor of the host's may raise anything
             reason = f"the executor did not take it: {error}"
             failed = OperationFailed(effect.operation, EffectError(reason))
             self._fold(effect.node, effect.operation.attempt, failed)

@@ -37,7 +37,7 @@ class DriverHost(Protocol):
     def happened(self, event: ClusterEvent) -> None:
         """Something a person may want to know."""
 
-    def pass_done(self, plan: ReconcilePlan, converged: bool) -> None:
+    def pass_done(self, plan: ReconcilePlan, converged: bool, /) -> None:
         """A pass is complete."""
 
     def attempt_over(self, identity: AttemptIdentity) -> None:
