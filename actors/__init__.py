@@ -1,0 +1,38 @@
+"""The shell: driver actor, timers, tracing, the runtime that a host embeds, the command line."""
+
+from cluster_reconciler.actors.errors import (
+    ClusterError,
+    DrainIncomplete,
+    DriverDied,
+    LeftLease,
+    NotConverged,
+    RunLocked,
+    StartFailed,
+)
+from cluster_reconciler.actors.events import ClusterEvent, EventKind
+from cluster_reconciler.actors.runtime import Cluster
+from cluster_reconciler.actors.status import (
+    ClusterStatus,
+    FailureNote,
+    NodeStatus,
+    StatusCounts,
+)
+from cluster_reconciler.decider import RetryPolicy
+
+__all__ = [
+    "Cluster",
+    "ClusterError",
+    "ClusterEvent",
+    "ClusterStatus",
+    "DrainIncomplete",
+    "DriverDied",
+    "EventKind",
+    "FailureNote",
+    "LeftLease",
+    "NodeStatus",
+    "NotConverged",
+    "RetryPolicy",
+    "RunLocked",
+    "StartFailed",
+    "StatusCounts",
+]

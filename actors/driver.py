@@ -98,6 +98,8 @@ class Driver:
         self.processing = False
         """A pass is running; what comes meanwhile queues one more."""
         self.failures: dict[LogicalNodeId, FailureNote] = {}
+        self.touched: set[LogicalNodeId] = set()
+        """The nodes that the latest message changed."""
         self.defect: str | None = None
         """Why the latest pass did not complete, when it did not: a defect of ours."""
         self._retry = retry
@@ -111,6 +113,7 @@ class Driver:
 
     def handle(self, message: object) -> None:
         """One message of the mailbox."""
+        self.touched.clear()
         match message:
             case RunPass():
                 self._run_pass()
@@ -337,6 +340,7 @@ class Driver:
         old = self.state.nodes.get(node_id)
         if node is old:
             return
+        self.touched.add(node_id)
         before = self._snapshot() if self._check else None
         if allocated:
             following = NodeAttemptId(self.state.next_attempt_id + 1)

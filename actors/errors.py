@@ -64,11 +64,12 @@ class NotConverged(ClusterError):
     def __init__(self, status: ClusterStatus) -> None:
         missing = [node for node in status.nodes if not (node.desired and node.ready)]
         counts = status.counts
+        summary = (
+            f"generation {status.generation} is not converged: {counts.ready} of "
+            f"{counts.wanted} nodes are ready, {counts.leaving} are leaving"
+        )
         lines = [
-            (
-                f"generation {status.generation} is not converged: {counts.ready} of {counts.wanted} "
-                f"nodes are ready, {counts.leaving} are leaving"
-            ),
+            summary,
             *[f"  {_describe(node)}" for node in missing[:NAMED_MAX]],
             *_and_more(len(missing)),
         ]

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from msgspec.structs import replace
 
 from cluster_reconciler.actors.stepping import Reentered, SteppingCluster
 from cluster_reconciler.actors.stepping_words import (

@@ -1,0 +1,231 @@
+"""The parts of a running cluster, put together and taken apart (design §5).
+
+It starts and stops them in order, and carries messages from other threads into the driver's
+mailbox.  What a host may ask and wait for is `runtime`'s.
+"""
+
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from time import monotonic
+
+from loguru import logger
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cluster_reconciler.actors.clock import SystemClock
+from cluster_reconciler.actors.driver import Driver
+from cluster_reconciler.actors.driver_actor import DriverActor
+from cluster_reconciler.actors.driver_host import RuntimeHost
+from cluster_reconciler.actors.events import ClusterEvent, EventKind
+from cluster_reconciler.actors.lease_check import LeaseCheck
+from cluster_reconciler.actors.spawning import ThreadSpawner
+from cluster_reconciler.actors.subscriptions import Subscriptions
+from cluster_reconciler.actors.swarm import SwarmSource
+from cluster_reconciler.actors.system import ActorSystem
+from cluster_reconciler.actors.takeover import Takeover
+from cluster_reconciler.actors.timers import ThreadTimers
+from cluster_reconciler.actors.trace import TraceWriter
+from cluster_reconciler.decider import ClusterState, RetryPolicy
+from cluster_reconciler.executors import Executors
+from cluster_reconciler.executors.provider import Provider, Stream
+from cluster_reconciler.messages import (
+    AttemptIdentity,
+    BootstrapSessionId,
+    ClusterShape,
+    NodeLost,
+    NodeObservation,
+    NodeObserved,
+    ProviderKind,
+    SafetyTick,
+    SwactorId,
+    SwactorJoined,
+)
+
+CLOSE_TIMEOUT = timedelta(seconds=1.5)
+"""All of closing without a drain stays within two seconds."""
+
+
+class Settings(Struct, frozen=True):
+    """How a cluster is run, as against what it should be."""
+
+    retry: RetryPolicy
+    trace: Path | None
+    safety_tick: timedelta
+    lease_check: timedelta
+    check_invariants: bool
+
+
+class Assembly:
+    """Everything that runs.  Safe for threads where it is told something."""
+
+    def __init__(
+        self,
+        shape: ClusterShape,
+        providers: Sequence[Provider],
+        swarm: SwarmSource,
+        takeover: Takeover,
+        settings: Settings,
+    ) -> None:
+        self._providers = tuple(providers)
+        self._swarm = swarm
+        self._takeover = takeover
+        self._settings = settings
+        self.clock = SystemClock()
+        self._system = ActorSystem(f"run-{shape.run_id}", self.clock)
+        self._timers = ThreadTimers(self.clock)
+        self.subscriptions = Subscriptions()
+        self.host = RuntimeHost(self.clock, self._timers, self.subscriptions, swarm.retire)
+        self.driver = Driver(
+            shape,
+            settings.retry,
+            self.host,
+            self.host,
+            first_attempt=takeover.first_attempt,
+            check_invariants=settings.check_invariants,
+        )
+        self.actor = DriverActor(self._system, self.driver, self.host.handled)
+        self._executors = Executors(
+            shape.run_id,
+            self._providers,
+            ThreadSpawner(self._system),
+            reply=self.actor.tell,
+            now=self.clock.now,
+            ticket=swarm.ticket,
+            output=self._output,
+        )
+        self._trace = (
+            TraceWriter(
+                settings.trace, shape=shape, policy=settings.retry, started_at=self.clock.now()
+            )
+            if settings.trace is not None
+            else None
+        )
+        self.host.connect(self.actor, self.driver, self._executors, self._trace)
+        self._lock = threading.Lock()
+        self._warnings: dict[str, str] = {
+            f"leftover {lease.identity}": f"left by an earlier process: lease "
+            f"{lease.lease.lease_id} of {lease.identity} ({lease.detail})"
+            for lease in takeover.remaining
+        }
+        self._lease_checks: list[LeaseCheck] = []
+
+    def begin(self) -> None:
+        """Start everything; the first pass is queued."""
+        self._swarm.start(self._joined, self.lost)
+        self.actor.start_contained()
+        self.actor.tell(SafetyTick())
+        self._schedule_tick()
+        for provider in self._providers:
+            check = LeaseCheck(
+                provider,
+                self.driver.desired.shape.run_id,
+                self._settings.lease_check,
+                self.clock,
+                known=lambda kind=provider.kind: self._known_leases(kind),
+                is_alive=self._swarm.is_alive,
+                lost=self.lost,
+                warn=self._warn,
+            )
+            self._lease_checks.append(check)
+            check.start()
+
+    def _schedule_tick(self) -> None:
+        at = self.clock.now() + self._settings.safety_tick
+        self._timers.schedule("safety", at, self._tick)
+
+    def _tick(self) -> None:
+        self.actor.tell(SafetyTick())
+        self._schedule_tick()
+
+    # -- what can be read from any thread ---------------------------------------------------------
+
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know and no node shows."""
+        with self._lock:
+            return tuple(self._warnings.values())
+
+    def state(self) -> ClusterState:
+        """A copy of the observed state, read from outside: whole values, each as it was at some
+        moment.  Enough to say what may exist; nothing decides by it."""
+        while True:
+            state = self.driver.state
+            try:
+                return replace(state, nodes=dict(state.nodes))
+            except RuntimeError:  # The driver put a node in meanwhile: copy again.
+                continue
+
+    def _known_leases(self, kind: ProviderKind) -> list[AttemptIdentity]:
+        return [
+            AttemptIdentity(node.record.run_id, node_id, node.attempt)
+            for node_id, node in self.state().nodes.items()
+            if node.record.lease is not None and node.record.desired.provider == kind
+        ]
+
+    # -- what comes from other threads ------------------------------------------------------------
+
+    def _observed(self, identity: AttemptIdentity, observation: NodeObservation) -> None:
+        self.actor.tell(NodeObserved(identity.node, identity.attempt, observation))
+
+    def _joined(
+        self, identity: AttemptIdentity, session: BootstrapSessionId, swactor: SwactorId
+    ) -> None:
+        self._observed(identity, SwactorJoined(session, swactor))
+
+    def lost(self, identity: AttemptIdentity, reason: str) -> None:
+        """The node is gone."""
+        self._observed(identity, NodeLost(reason))
+
+    def _output(self, identity: AttemptIdentity, stream: Stream, sequence: int, line: str) -> None:
+        text = f"{stream}[{sequence}] {line}"
+        now = self.clock.now()
+        event = ClusterEvent(now, EventKind.OUTPUT, identity.node, identity.attempt, text)
+        self.subscriptions.publish(event)
+
+    def _warn(self, topic: str, text: str | None) -> None:
+        with self._lock:
+            before = self._warnings.pop(topic, None)
+            if text is not None:
+                self._warnings[topic] = text
+        if text is not None and text != before:
+            now = self.clock.now()
+            self.host.happened(ClusterEvent(now, EventKind.WARNING, None, None, text))
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Stop everything, the sources of messages first; within CLOSE_TIMEOUT and a little."""
+        deadline = monotonic() + CLOSE_TIMEOUT.total_seconds()
+
+        def left(share: float = 1.0) -> timedelta:
+            return timedelta(seconds=max(0.05, (deadline - monotonic()) * share))
+
+        for check in self._lease_checks:
+            check.stop()
+        self._timers.close(left(0.3))
+        for operation in self._executors.close(left(0.3)):
+            logger.warning("closed while {} was still running", operation)
+        for name in self._system.stop(left(0.5)):
+            logger.warning("closed while actor {} was still running", name)
+        self.host.news.die("the cluster is closed")
+        self._swarm.close(left(0.5))
+        for provider in self._providers:
+            _close_within(provider, left())
+        self.subscriptions.close()
+        for lock in self._takeover.locks:
+            lock.close()
+        if self._trace is not None:
+            self._trace.close()
+
+
+def _close_within(provider: Provider, timeout: timedelta) -> None:
+    def run() -> None:
+        try:
+            provider.close()
+        except Exception as error:  # noqa: BLE001 - the others must be closed too
+            logger.warning("provider {} could not close: {}", provider.kind, error)
+
+    thread = threading.Thread(target=run, name=f"close-{provider.kind}", daemon=True)
+    thread.start()
+    thread.join(timeout.total_seconds())

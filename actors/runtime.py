@@ -1,0 +1,264 @@
+"""The runtime that a host embeds (design §5): one cluster, from start to the last lease.
+
+It puts the parts together, and lets callers at the edge ask and wait.  Inside, everything is told;
+the state is the driver's alone, and every wait here has an end.
+"""
+
+import secrets
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+from loguru import logger
+from msgspec.structs import replace
+
+from cluster_reconciler.actors.assembly import CLOSE_TIMEOUT, Assembly, Settings
+from cluster_reconciler.actors.errors import (
+    ClusterError,
+    DrainIncomplete,
+    DriverDied,
+    LeftLease,
+    NotConverged,
+    possibly_left,
+)
+from cluster_reconciler.actors.events import ClusterEvent
+from cluster_reconciler.actors.ports import Asked, StatusQuery
+from cluster_reconciler.actors.status import ClusterStatus
+from cluster_reconciler.actors.swarm import SwarmListener, SwarmSource
+from cluster_reconciler.actors.takeover import Takeover, take_over
+from cluster_reconciler.decider import RetryPolicy
+from cluster_reconciler.executors.provider import ListedLease, Provider
+from cluster_reconciler.messages import (
+    ClusterShape,
+    LogicalNodeId,
+    ShapeError,
+    ShapeRefused,
+    UpdateDesired,
+)
+
+DRAIN_TIMEOUT = timedelta(minutes=2)
+SAFETY_TICK = timedelta(seconds=30)
+LEASE_CHECK = timedelta(seconds=30)
+ASK_TIMEOUT = timedelta(seconds=30)
+"""How long a caller waits for the driver's answer; a pass takes milliseconds."""
+
+
+class Cluster:
+    """A running cluster.  Made by `start`; safe for threads; a context manager that drains.
+
+    ```python
+    with Cluster.start(shape, providers=[ProcessProvider()]) as cluster:
+        cluster.wait_converged(timeout=60)
+    ```
+    """
+
+    def __init__(
+        self,
+        assembly: Assembly,
+        providers: Sequence[Provider],
+        takeover: Takeover,
+        drain_timeout: timedelta,
+    ) -> None:
+        """Use `start`."""
+        self.leftovers: tuple[ListedLease, ...] = takeover.leftovers
+        """Leases that an earlier process of this run had left, as they were found at the start."""
+        self._assembly = assembly
+        self._actor = assembly.actor
+        self._driver = assembly.driver
+        self._news = assembly.host.news
+        self._providers = tuple(providers)
+        self._drain_timeout = drain_timeout
+        self._lock = threading.Lock()
+        self._asked: set[Future[object]] = set()
+        """Questions that the driver has not answered yet."""
+        self._draining = False
+        self._closed = False
+
+    # -- life -------------------------------------------------------------------------------------
+
+    @classmethod
+    def start(
+        cls,
+        shape: ClusterShape,
+        *,
+        providers: Sequence[Provider],
+        retry: RetryPolicy | None = None,
+        swarm: SwarmSource | None = None,
+        trace: Path | None = None,
+        drain_timeout: timedelta = DRAIN_TIMEOUT,
+        safety_tick: timedelta = SAFETY_TICK,
+        lease_check: timedelta = LEASE_CHECK,
+        reclaim_leftovers: bool = False,
+        debug_invariants: bool = False,
+    ) -> Self:
+        """Take the run over and begin to converge.
+
+        `swarm`: who tells of joins and losses; None: a listener on 127.0.0.1.  `trace`: write the
+        mailbox log there.  `reclaim_leftovers`: end what an earlier process left alive; what its
+        provider calls dead is ended anyhow.  The cluster closes the providers and the swarm.
+
+        Raises ShapeRefused, RunLocked, StartFailed, or OSError for the trace or the listener.
+        """
+        shape.expand()
+        _refuse_unknown_providers(shape, providers)
+        policy = retry if retry is not None else RetryPolicy()
+        if policy.seed == 0:
+            policy = replace(policy, seed=secrets.randbits(48))
+        takeover = take_over(providers, shape.run_id, reclaim=reclaim_leftovers)
+        listener = swarm
+        try:
+            if listener is None:
+                listener = SwarmListener()
+            settings = Settings(policy, trace, safety_tick, lease_check, debug_invariants)
+            assembly = Assembly(shape, providers, listener, takeover, settings)
+            cluster = cls(assembly, providers, takeover, drain_timeout)
+            cluster._actor.watch(cluster._driver_died)
+            assembly.begin()
+        except BaseException:
+            if listener is not None:
+                listener.close(CLOSE_TIMEOUT)
+            for lock in takeover.locks:
+                lock.close()
+            raise
+        logger.info("run {}: started, seed {}", shape.run_id, policy.seed)
+        return cluster
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # -- what a host does -------------------------------------------------------------------------
+
+    def update_desired(self, shape: ClusterShape) -> None:
+        """Ask for another shape; it is accepted when this returns.  Raises ShapeRefused (and then
+        nothing has changed) or DriverDied."""
+        if self._draining:
+            raise ShapeRefused("the cluster is draining: it takes no new shape")
+        _refuse_unknown_providers(shape, self._providers)
+        self._ask(UpdateDesired(shape))
+
+    def wait_converged(self, timeout: float | timedelta | None = None) -> ClusterStatus:
+        """Wait until the shape accepted last is reality; `timeout` in seconds, None: for ever.
+        Raises NotConverged, which says what is missing, or DriverDied."""
+        generation = self._driver.desired.shape.generation
+        if not self._wait_converged(generation, _seconds(timeout)):
+            raise NotConverged(self.status())
+        return self.status()
+
+    def status(self) -> ClusterStatus:
+        """A snapshot.  Raises DriverDied."""
+        status = self._ask(StatusQuery())
+        assert isinstance(status, ClusterStatus), f"the driver answered {type(status)}"
+        return replace(status, warnings=(*status.warnings, *self._assembly.warnings()))
+
+    def events(self) -> Iterator[ClusterEvent]:
+        """What happens from this call on, until the cluster is closed; bounded: a reader that is
+        too slow is told how much it missed."""
+        return self._assembly.subscriptions.subscribe()
+
+    def story(self, node: str) -> list[str]:
+        """What the driver's mailbox remembers of one node, oldest first, as lines for people."""
+        return self._actor.story(LogicalNodeId(node))
+
+    def possibly_left(self) -> tuple[LeftLease, ...]:
+        """Every lease that exists, or may; answers also when the driver is dead."""
+        return possibly_left(self._assembly.state())
+
+    def drain(self, timeout: timedelta | None = None) -> None:
+        """Bring the cluster to nothing.  Raises DrainIncomplete, which names every lease that still
+        exists or may, or DriverDied."""
+        self._draining = True
+        shape = self._driver.desired.shape
+        if shape.groups:
+            empty = replace(shape, generation=shape.generation + 1, groups=())
+            self._ask(UpdateDesired(empty))
+        limit = timeout if timeout is not None else self._drain_timeout
+        if not self._wait_converged(self._driver.desired.shape.generation, limit.total_seconds()):
+            raise DrainIncomplete(self.possibly_left())
+
+    def close(self, drain: bool = True) -> None:
+        """Drain (see `drain`) and end; without the drain it ends within two seconds, and leases
+        stay as they are.  Idempotent."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        try:
+            if drain:
+                self.drain()
+        finally:
+            self._assembly.end()
+
+    # -- waiting ----------------------------------------------------------------------------------
+
+    def _wait_converged(self, generation: int, seconds: float | None) -> bool:
+        """False: not in time.  Raises DriverDied."""
+        news = self._news
+        deadline = None if seconds is None else monotonic() + seconds
+        with news.changed:
+            while not (news.converged and news.generation >= generation):
+                if news.death is not None:
+                    raise DriverDied(news.death, possibly_left(self._assembly.state()))
+                left = 1.0 if deadline is None else deadline - monotonic()
+                if left <= 0:
+                    return False
+                news.changed.wait(min(left, 1.0))  # Often enough for signals to get through.
+        return True
+
+    def _ask(self, message: object) -> object:
+        """The driver's answer; raises what it raised, or DriverDied."""
+        question: Future[object] = Future()
+        with self._lock:
+            self._asked.add(question)
+        try:
+            if self._news.death is not None:
+                raise DriverDied(self._news.death, self.possibly_left())
+            self._actor.tell(Asked(message, question))
+            return question.result(ASK_TIMEOUT.total_seconds())
+        except FutureTimeout:
+            question.cancel()
+            raise ClusterError(
+                f"the driver has not answered {type(message).__name__} within "
+                f"{ASK_TIMEOUT.total_seconds():g} s; it has {self._actor.depth} messages waiting"
+            ) from None
+        finally:
+            with self._lock:
+                self._asked.discard(question)
+
+    def _driver_died(self, reason: str) -> None:
+        logger.critical("{}; leases that may be left: {}", reason, len(self.possibly_left()))
+        self._news.die(reason)
+        with self._lock:
+            asked = tuple(self._asked)
+        for question in asked:
+            with suppress(Exception):  # Answered at the same moment: that answer stands.
+                question.set_exception(DriverDied(reason, self.possibly_left()))
+        self._assembly.subscriptions.close()
+
+
+def _seconds(timeout: float | timedelta | None) -> float | None:
+    return timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+
+
+def _refuse_unknown_providers(shape: ClusterShape, providers: Sequence[Provider]) -> None:
+    known = sorted(provider.kind for provider in providers)
+    for group in shape.groups:
+        if group.provider not in known:
+            raise ShapeError(
+                f"group {group.group_id!r} asks for provider {group.provider!r}, "
+                f"this cluster has {', '.join(known) or 'none'}"
+            )
