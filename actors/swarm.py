@@ -19,8 +19,8 @@ from loguru import logger
 from cluster_reconciler.actors.clock import Clock, SystemClock
 from cluster_reconciler.actors.mailbox_words import one_line
 from cluster_reconciler.actors.swarm_address import SwarmListenError, open_listening
-from cluster_reconciler.actors.swarm_connections import ConnectionLoop
-from cluster_reconciler.actors.swarm_frames import Hello, Refused, Welcome
+from cluster_reconciler.actors.swarm_connections import ConnectionLoop, Refusal
+from cluster_reconciler.actors.swarm_frames import Hello, Welcome
 from cluster_reconciler.actors.swarm_members import (
     ConnectionId,
     Joined,
@@ -197,14 +197,14 @@ class _Gate:
     def __init__(self, listener: SwarmListener) -> None:
         self._of = listener
 
-    def hello(self, connection: ConnectionId, hello: Hello) -> Welcome | Refused:
+    def hello(self, connection: ConnectionId, hello: Hello) -> Welcome | Refusal:
         of = self._of
         identity = AttemptIdentity(
             RunId(hello.run_id), LogicalNodeId(hello.node), NodeAttemptId(hello.attempt)
         )
         expected = token_of(of._secret, identity).encode()
         if not hmac.compare_digest(expected, hello.token.encode("utf-8", "surrogatepass")):
-            return Refused(f"wrong token for {one_line(str(identity), 200)}")
+            return Refusal("token", f"wrong token for {one_line(str(identity), 200)}")
         with of._lock:
             answer = of._members.admit(
                 identity,
@@ -216,7 +216,7 @@ class _Gate:
             if not isinstance(answer, NotAdmitted) and answer.joined is not None:
                 of._events.append(answer.joined)
         if isinstance(answer, NotAdmitted):
-            return Refused(one_line(answer.reason))
+            return Refusal(f"not admitted: {identity}", one_line(answer.reason))
         if answer.replaced is not None:
             of._loop.drop(answer.replaced, None)
         return Welcome(of.heartbeat.total_seconds())

@@ -20,6 +20,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from loguru import logger
+from msgspec import Struct
 
 from cluster_reconciler.actors.clock import Clock
 from cluster_reconciler.actors.swarm_frames import (
@@ -48,10 +49,18 @@ NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 IDLE_WAIT_S = 5.0
 
 
+class Refusal(Struct, frozen=True):
+    """A hello that is not welcome."""
+
+    kind: str
+    """What counts as the same refusal in the log; of bounded variety, whatever a peer sends."""
+    reason: str
+
+
 class FrameHandler(Protocol):
     """Decides about messages.  Called on the loop's thread only; must not block."""
 
-    def hello(self, connection: ConnectionId, hello: Hello) -> Welcome | Refused:
+    def hello(self, connection: ConnectionId, hello: Hello) -> Welcome | Refusal:
         """A stranger presents itself."""
 
     def heartbeat(self, connection: ConnectionId) -> None:
@@ -265,7 +274,7 @@ class ConnectionLoop:
             if mask & selectors.EVENT_READ:
                 self._read(connection)
         except FrameError as error:
-            self._refusal(connection, "garbage", str(error))
+            self._refusal(connection, error.kind, str(error))
             self._answer_and_close(connection, str(error))
         except BlockingIOError:
             return
@@ -291,10 +300,10 @@ class ConnectionLoop:
         handler, identifier = self._handler, connection.identifier
         if not connection.is_member:
             if not isinstance(message, Hello):
-                raise FrameError(f"expected a hello first, found a {type(message).__name__}")
+                raise FrameError("order", f"expected a hello, found a {type(message).__name__}")
             answer = handler.hello(identifier, message)
-            if isinstance(answer, Refused):
-                self._refusal(connection, "hello", answer.reason)
+            if isinstance(answer, Refusal):
+                self._refusal(connection, answer.kind, answer.reason)
                 self._answer_and_close(connection, answer.reason)
                 return
             connection.is_member = True
@@ -306,7 +315,7 @@ class ConnectionLoop:
             handler.leave(identifier, message.reason)
             self._forget(connection)
         else:
-            raise FrameError("expected one hello, found a second")
+            raise FrameError("order", "expected one hello, found a second")
 
     def _send(self, connection: _Connection, message: ServerMessage | None = None) -> None:
         """Send what the socket takes now, and the rest when it takes more."""

@@ -28,7 +28,12 @@ LENGTH_BYTES = 4
 
 
 class FrameError(Exception):
-    """The peer sent something that is not a message of the protocol; the text says what."""
+    """The peer sent something that is not a message of the protocol; the text says what.  `kind`
+    tells the ways apart in a word, whatever the peer wrote."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
 
 
 class Hello(Struct, frozen=True, tag="hello"):
@@ -89,7 +94,8 @@ def decode(frame: bytes) -> ClientMessage:
         message: ClientMessage = _decode(frame)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         _refuse_other_version(frame)
-        raise FrameError(f"not a message of the swarm: {one_line(str(error), 200)}") from error
+        reason = f"not a message of the swarm: {one_line(str(error), 200)}"
+        raise FrameError("message", reason) from error
     if isinstance(message, Hello) and message.version != SWARM_VERSION:
         raise _other_version(message.version)
     return message
@@ -107,7 +113,8 @@ def _refuse_other_version(frame: bytes) -> None:
 
 def _other_version(version: int) -> FrameError:
     return FrameError(
-        f"it speaks version {version} of the swarm protocol, this listener speaks {SWARM_VERSION}"
+        "version",
+        f"it speaks version {version} of the swarm protocol, this listener speaks {SWARM_VERSION}",
     )
 
 
@@ -139,7 +146,8 @@ class FrameBuffer:
             length = int.from_bytes(held[start:body], "big")
             if not 0 < length <= FRAME_BYTES_MAX:
                 raise FrameError(
-                    f"a frame of {length} bytes is announced, expected 1 to {FRAME_BYTES_MAX}"
+                    "length",
+                    f"a frame of {length} bytes is announced, expected 1 to {FRAME_BYTES_MAX}",
                 )
             if len(held) - body < length:
                 break
