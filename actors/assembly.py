@@ -7,6 +7,7 @@ mailbox.  What a host may ask and wait for is `runtime`'s.
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -123,7 +124,7 @@ class Assembly:
                 self.driver.desired.shape.run_id,
                 self._settings.lease_check,
                 self.clock,
-                known=lambda kind=provider.kind: self._known_leases(kind),
+                known=partial(self._known_leases, provider.kind),
                 is_alive=self._swarm.is_alive,
                 lost=self.lost,
                 warn=self._warn,

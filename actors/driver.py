@@ -378,7 +378,7 @@ class Driver:
         self._exhaustion_told = plan.allocator_exhausted
 
     def _report_pass(self, plan: ReconcilePlan) -> None:
-        converged = not plan.actions and is_converged(self.state, self.desired)
+        converged = is_converged(self.state, self.desired)
         if converged != self._converged:
             generation = self.desired.shape.generation
             kind = EventKind.CONVERGED if converged else EventKind.DIVERGED

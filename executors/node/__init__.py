@@ -1,0 +1,1 @@
+"""What runs on a node: the standard library alone, started as plain files."""

@@ -1,0 +1,1 @@
+"""Providers that come with the package."""
