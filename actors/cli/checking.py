@@ -1,0 +1,203 @@
+"""Judges a tree against the type of a Struct and finds every fault at once.
+
+msgspec's own conversion stops at the first fault and knows no lines; this walk goes on, and leaves
+to msgspec a tree that it will accept.  What no type can say is judged in `shape_file`.
+"""
+
+import math
+
+from msgspec import inspect
+
+from cluster_reconciler.actors.cli.document import Document
+from cluster_reconciler.actors.cli.durations import EXPECTED as A_DURATION
+from cluster_reconciler.actors.cli.durations import parse_duration
+from cluster_reconciler.actors.cli.faults import Path, described, nearest, quoted
+
+_BROKEN = object()
+"""Stands for a value with a fault, in a tree that will not be converted."""
+
+
+def check(document: Document, wanted: inspect.Type, value: object, path: Path = ()) -> object:
+    """The value with its durations read; every fault goes into the document."""
+    return _Check(document).value(wanted, value, path, None)
+
+
+class _Check:
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    def value(
+        self, wanted: inspect.Type, value: object, path: Path, expected: str | None
+    ) -> object:
+        """`expected`: how the type is called, where the file's Structs give it a name."""
+        match wanted:
+            case inspect.Metadata():
+                named = (wanted.extra or {}).get("expected", expected)
+                return self.value(wanted.type, value, path, named)
+            case inspect.UnionType():
+                return None if value is None else self.value(wanted.types[0], value, path, expected)
+            case inspect.StructType():
+                return self._struct(wanted, value, path, expected)
+            case inspect.DictType():
+                return self._table(wanted, value, path, expected)
+            case inspect.VarTupleType():
+                return self._list(wanted, value, path, expected)
+            case inspect.StrType():
+                return self._text(wanted, value, path, expected)
+            case inspect.BoolType():
+                return self._boolean(value, path)
+            case inspect.IntType() | inspect.FloatType():
+                return self._number(wanted, value, path)
+            case inspect.TimeDeltaType():
+                return self._duration(value, path)
+            case _:
+                raise AssertionError(f"the file's Structs use a type with no rule: {wanted}")
+
+    def _struct(
+        self, wanted: inspect.StructType, value: object, path: Path, expected: str | None
+    ) -> object:
+        if not isinstance(value, dict):
+            return self._fault(path, expected or "a table", value)
+        known = [field.encode_name for field in wanted.fields]
+        unknown = {key: nearest(key, [k for k in known if k not in value]) for key in value}
+        unknown = {key: near for key, near in unknown.items() if key not in known}
+        for key, near in unknown.items():
+            self._unknown(path, key, near, known)
+        result: dict[str, object] = {}
+        for field in wanted.fields:
+            place = (*path, field.encode_name)
+            if field.encode_name in value:
+                result[field.encode_name] = self.value(
+                    field.type, value[field.encode_name], place, None
+                )
+            elif field.required and field.encode_name not in unknown.values():
+                # A misspelt key is one fault, not two.
+                self._document.fault(place, _named(field.type), "nothing")
+        return result
+
+    def _unknown(self, path: Path, key: str, near: str | None, known: list[str]) -> None:
+        expected = "a known key" if near is not None else f"one of the keys {', '.join(known)}"
+        self._document.fault((*path, key), expected, quoted(key), near)
+
+    def _table(
+        self, wanted: inspect.DictType, value: object, path: Path, expected: str | None
+    ) -> object:
+        if not isinstance(value, dict):
+            return self._fault(path, expected or "a table", value)
+        result = {}
+        for key, item in value.items():
+            if not key or not _is_clean(key):
+                self._document.fault((*path, key), "a key of printable characters", quoted(key))
+            result[key] = self.value(wanted.value_type, item, (*path, key), None)
+        return result
+
+    def _list(
+        self, wanted: inspect.VarTupleType, value: object, path: Path, expected: str | None
+    ) -> object:
+        if not isinstance(value, list):
+            hint = "put it in brackets: [...]" if isinstance(value, str) and value else None
+            return self._fault(path, expected or "a list", value, hint)
+        return [self.value(wanted.item_type, v, (*path, i), None) for i, v in enumerate(value)]
+
+    def _text(
+        self, wanted: inspect.StrType, value: object, path: Path, expected: str | None
+    ) -> object:
+        expected = expected or "a string"
+        if not isinstance(value, str):
+            raw = self._document.raw.get(path)
+            written = raw if raw is not None else _written(value)
+            return self._fault(path, expected, value, f'quote it: "{written}"' if written else None)
+        if wanted.min_length is not None and not value:
+            return self._fault(path, expected, value)
+        if wanted.max_length is not None and len(value) > wanted.max_length:
+            self._document.fault(
+                path, f"{expected} of at most {wanted.max_length} characters", f"{len(value)}"
+            )
+            return _BROKEN
+        if "\0" in value or not _is_unicode(value):
+            return self._fault(path, f"{expected} without NUL and lone surrogates", value)
+        return value
+
+    def _boolean(self, value: object, path: Path) -> object:
+        if isinstance(value, bool):
+            return value
+        meant = {"yes": "true", "on": "true", "no": "false", "off": "false"}
+        word = meant.get(value.lower()) if isinstance(value, str) else None
+        return self._fault(path, "true or false", value, f"write {word}" if word else None)
+
+    def _number(
+        self, wanted: inspect.IntType | inspect.FloatType, value: object, path: Path
+    ) -> object:
+        whole = isinstance(wanted, inspect.IntType)
+        expected = f"{'an integer' if whole else 'a number'}{_bounds(wanted)}"
+        kinds = int if whole else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            hint = "write it without quotes" if _is_quoted_number(value, whole) else None
+            return self._fault(path, expected, value, hint)
+        assert isinstance(value, int | float), f"{value!r} is no number"
+        if isinstance(value, float) and not math.isfinite(value):
+            return self._fault(path, expected, value)
+        too_low = wanted.ge is not None and value < wanted.ge
+        too_high = wanted.le is not None and value > wanted.le
+        return self._fault(path, expected, value) if too_low or too_high else value
+
+    def _duration(self, value: object, path: Path) -> object:
+        try:
+            return parse_duration(value)
+        except ValueError as error:
+            reason = str(error)
+            hint = None if reason in {"not a duration", "not a finite number"} else reason
+            return self._fault(path, A_DURATION, value, hint)
+
+    def _fault(self, path: Path, expected: str, value: object, hint: str | None = None) -> object:
+        self._document.fault(path, expected, described(value), hint=hint)
+        return _BROKEN
+
+
+def _named(wanted: inspect.Type) -> str:
+    """How a required value is called when it is missing."""
+    match wanted:
+        case inspect.Metadata() if wanted.extra and "expected" in wanted.extra:
+            return str(wanted.extra["expected"])
+        case inspect.Metadata():
+            return _named(wanted.type)
+        case inspect.IntType():
+            return f"an integer{_bounds(wanted)}"
+        case _:
+            return "a value"
+
+
+def _bounds(wanted: inspect.IntType | inspect.FloatType) -> str:
+    if wanted.ge is not None and wanted.le is not None:
+        largest = "2^63 - 1" if wanted.le == 2**63 - 1 else f"{wanted.le}"
+        return f" from {wanted.ge} to {largest}"
+    return f" of at least {wanted.ge}" if wanted.ge is not None else ""
+
+
+def _written(value: object) -> str | None:
+    """How a scalar looks in the file, as far as can be told from its value."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, int | float) and abs(value) < 1e15 else None
+
+
+def _is_quoted_number(value: object, whole: bool) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        int(value) if whole else float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_clean(text: str) -> bool:
+    return text.isprintable() and _is_unicode(text)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

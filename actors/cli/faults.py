@@ -1,0 +1,123 @@
+"""What is wrong with a file: where, what was expected, what was found, what was meant (case F26).
+
+Only values and their rendering: nothing here reads a file or judges one.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Iterable
+from datetime import date, time
+
+from msgspec import Struct
+
+Path = tuple[str | int, ...]
+"""A place in a document: keys and, for entries of lists, their numbers from 0 on."""
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_FOUND_MAX = 60
+"""Characters of a found value that are shown; the line number leads to the rest."""
+
+
+class Fault(Struct, frozen=True, gc=False):
+    """One thing that must be changed before the file can be used."""
+
+    file: str
+    expected: str
+    found: str
+    path: str = ""
+    """Such as `groups[1].count`; empty: the file as a whole."""
+    line: int | None = None
+    """From 1 on; None: the place has no line."""
+    nearest: str | None = None
+    """The known word that was probably meant."""
+    hint: str | None = None
+    """What to do, where that does not follow from the rest."""
+
+    def __str__(self) -> str:
+        text = f"{_place(self.file, self.line, self.path)}: expected {self.expected}, "
+        text += f"found {self.found}"
+        if self.nearest is not None:
+            text += f" (did you mean {quoted(self.nearest)}?)"
+        return f"{text}; {self.hint}" if self.hint is not None else text
+
+
+class Caution(Struct, frozen=True, gc=False):
+    """Something that is allowed and probably not meant."""
+
+    file: str
+    text: str
+    path: str = ""
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return f"{_place(self.file, self.line, self.path)}: warning: {self.text}"
+
+
+def _place(file: str, line: int | None, path: str) -> str:
+    place = printable(file) if line is None else f"{printable(file)}:{line}"
+    return f"{place}: {path}" if path else place
+
+
+def format_path(path: Path) -> str:
+    """`groups[1].boot.env["a.b"]`: what a person would write."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif _BARE_KEY.fullmatch(part):
+            text += f".{part}" if text else part
+        else:
+            text += f"[{quoted(part)}]"
+    return text
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that `word` is probably a slip of; None when none is near."""
+    by_fold = {name.lower().replace("-", "_"): name for name in known}
+    close = difflib.get_close_matches(
+        word[:100].lower().replace("-", "_"), by_fold, n=1, cutoff=0.6
+    )
+    return by_fold[close[0]] if close else None
+
+
+def quoted(text: str) -> str:
+    """The text in double quotes, on one line, harmless on a terminal, and not too long."""
+    short = text if len(text) <= _FOUND_MAX else text[: _FOUND_MAX - 3] + "..."
+    return printable(json.dumps(short, ensure_ascii=False))
+
+
+def printable(text: str) -> str:
+    """The text with everything escaped that a terminal would not simply show."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def described(value: object) -> str:
+    """What was found, in the words of somebody who writes such a file."""
+    if value is None:
+        return "nothing (null)"
+    if isinstance(value, bool):
+        return f"the boolean {str(value).lower()}"
+    if isinstance(value, int | float):
+        return f"the number {_digits(value)}"
+    if isinstance(value, str):
+        return f"the string {quoted(value)}" if value else "an empty string"
+    if isinstance(value, dict):
+        return "a table" if value else "an empty table"
+    if isinstance(value, list):
+        return "a list" if value else "an empty list"
+    if isinstance(value, date | time):
+        return f"the date or time {value}"
+    return f"a {type(value).__name__}"
+
+
+def _digits(value: float) -> str:
+    if isinstance(value, int) and value.bit_length() > 200:
+        return "with more than 60 digits"
+    return repr(value)

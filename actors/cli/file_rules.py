@@ -1,0 +1,196 @@
+"""The rules of a shape file that no type can say: names that must be known, unique or in step.
+
+Works on the plain tree, so that it can judge the sound parts of a file whose other parts have
+faults of type: every fault at once.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+
+from cluster_reconciler.actors.cli.document import Document
+from cluster_reconciler.actors.cli.durations import format_duration, parse_duration
+from cluster_reconciler.actors.cli.faults import (
+    Caution,
+    Path,
+    described,
+    format_path,
+    nearest,
+    quoted,
+)
+from cluster_reconciler.actors.cli.file_structs import SwarmEntry
+from cluster_reconciler.actors.cli.provider_kinds import KINDS
+from cluster_reconciler.actors.swarm_address import SwarmListenError, parse_address
+from cluster_reconciler.executors.secret_references import looks_like_secret
+from cluster_reconciler.messages import NODES_MAX
+
+_SWARM = SwarmEntry()
+AN_ADDRESS = 'host:port with a port from 0 to 65535, such as "127.0.0.1:0"'
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def judge(document: Document, cautions: list[Caution]) -> None:
+    """Note every breach of these rules, and what is allowed but probably not meant."""
+    tree = document.tree
+    if not isinstance(tree, dict):
+        return
+    names = _provider_names(document, tree)
+    _judge_groups(document, tree, names, cautions)
+    _judge_limits(document, tree, names)
+    _judge_swarm(document, tree, cautions)
+    _judge_least_delay(document, tree)
+
+
+def _tables(tree: dict[str, object], key: str) -> Iterator[tuple[str, dict[str, object]]]:
+    entries = tree.get(key)
+    if isinstance(entries, dict):
+        yield from ((name, entry) for name, entry in entries.items() if isinstance(entry, dict))
+
+
+def _groups(tree: dict[str, object]) -> Iterator[tuple[Path, dict[str, object]]]:
+    groups = tree.get("groups")
+    if isinstance(groups, list):
+        yield from (
+            (("groups", i), group) for i, group in enumerate(groups) if isinstance(group, dict)
+        )
+
+
+def _provider_names(document: Document, tree: dict[str, object]) -> list[str]:
+    """The names that a group may use; the entries of [providers] are judged on the way."""
+    names = list(KINDS)
+    directories: dict[str, str] = {}
+    for name, entry in _tables(tree, "providers"):
+        if name not in names:
+            names.append(name)
+        kind = entry.get("kind", name)
+        if isinstance(kind, str) and kind and kind not in KINDS:
+            known = f"a known kind of provider ({', '.join(KINDS)})"
+            hint = None if "kind" in entry else f'give it a kind: kind = "{next(iter(KINDS))}"'
+            place = ("providers", name, "kind") if "kind" in entry else ("providers", name)
+            document.fault(place, known, quoted(kind), nearest(kind, KINDS), hint)
+        directory = entry.get("state_dir")
+        if isinstance(directory, str) and directory in directories:
+            found = f"{quoted(directory)}, which is also that of {quoted(directories[directory])}"
+            document.fault(("providers", name, "state_dir"), "a directory of its own", found)
+        elif isinstance(directory, str):
+            directories[directory] = name
+    return names
+
+
+def _judge_groups(
+    document: Document, tree: dict[str, object], names: list[str], cautions: list[Caution]
+) -> None:
+    seen: dict[str, Path] = {}
+    total = 0
+    for path, group in _groups(tree):
+        _judge_group_id(document, path, group.get("group_id"), seen)
+        provider = group.get("provider")
+        if isinstance(provider, str) and provider and provider not in names:
+            expected = f"a known provider ({', '.join(names)})"
+            near = nearest(provider, names)
+            document.fault((*path, "provider"), expected, quoted(provider), near)
+        run_id = group.get("run_id")
+        if run_id is not None and run_id != tree.get("run_id"):
+            place = (*path, "run_id")
+            document.fault(place, "the run_id of the file", described(run_id), hint="leave it out")
+        count = group.get("count")
+        total += count if isinstance(count, int) and 0 <= count <= NODES_MAX else 0
+        _judge_env(document, path, group.get("boot"), cautions)
+        _judge_token(document, path, group.get("swarm_join"), cautions)
+    if total > NODES_MAX:
+        document.fault(("groups",), f"at most {NODES_MAX} nodes together", f"{total}")
+
+
+def _judge_group_id(
+    document: Document, path: Path, group_id: object, seen: dict[str, Path]
+) -> None:
+    if not isinstance(group_id, str) or not group_id:
+        return
+    place = (*path, "group_id")
+    if not group_id.isprintable() or re.search(r"[\s/]", group_id):
+        document.fault(place, "a name without spaces and slashes", quoted(group_id))
+    if group_id in seen:
+        line = document.line_of(seen[group_id])
+        first = f"{format_path(seen[group_id])}{f' on line {line}' if line is not None else ''}"
+        found = f"{quoted(group_id)}, which is also the name of {first}"
+        document.fault(place, "a name of its own", found, hint="rename one")
+    seen.setdefault(group_id, path)
+
+
+def _judge_env(document: Document, path: Path, boot: object, cautions: list[Caution]) -> None:
+    env = boot.get("env") if isinstance(boot, dict) else None
+    if not isinstance(env, dict):
+        return
+    for name, value in env.items():
+        place = (*path, "boot", "env", name)
+        if not _VARIABLE.fullmatch(name):
+            expected = "the name of an environment variable (letters, digits and _)"
+            document.fault(place, expected, quoted(name))
+        if isinstance(value, str) and looks_like_secret(value, name):
+            cautions.append(_secret(document, place, name))
+
+
+def _judge_token(document: Document, path: Path, join: object, cautions: list[Caution]) -> None:
+    token = join.get("join_token_ref") if isinstance(join, dict) else None
+    if isinstance(token, str) and looks_like_secret(token):
+        cautions.append(_secret(document, (*path, "swarm_join", "join_token_ref"), "JOIN_TOKEN"))
+
+
+def _secret(document: Document, place: Path, name: str) -> Caution:
+    text = (
+        "this looks like a secret, and would stand in plain text in this file and in traces; "
+        f'name where it is instead: "env:{name}" or "file:PATH"'
+    )
+    return Caution(document.file, text, format_path(place), document.line_of(place))
+
+
+def _judge_limits(document: Document, tree: dict[str, object], names: list[str]) -> None:
+    limits = tree.get("limits")
+    for name in limits if isinstance(limits, dict) else ():
+        if name not in names:
+            expected = f"a known provider ({', '.join(names)})"
+            document.fault(("limits", name), expected, quoted(name), nearest(name, names))
+
+
+def _judge_swarm(document: Document, tree: dict[str, object], cautions: list[Caution]) -> None:
+    swarm = tree.get("swarm")
+    if not isinstance(swarm, dict):
+        return
+    listen = swarm.get("listen")
+    if isinstance(listen, str):
+        try:
+            _caution_listen(document, listen, cautions)
+        except (SwarmListenError, ValueError):
+            hint = "an IPv6 address stands in brackets" if listen.count(":") > 1 else None
+            document.fault(("swarm", "listen"), AN_ADDRESS, described(listen), hint=hint)
+    heartbeat = _duration(swarm.get("heartbeat", _SWARM.heartbeat.total_seconds()))
+    grace = _duration(swarm.get("grace", _SWARM.grace.total_seconds()))
+    if heartbeat is not None and not heartbeat:
+        document.fault(("swarm", "heartbeat"), "a duration greater than 0", "0")
+    elif heartbeat is not None and grace is not None and grace <= heartbeat:
+        expected = f"a duration greater than the heartbeat ({format_duration(heartbeat)})"
+        document.fault(("swarm", "grace"), expected, format_duration(grace))
+
+
+def _caution_listen(document: Document, listen: str, cautions: list[Caution]) -> None:
+    host, _ = parse_address(listen)
+    if host == "localhost" or host.startswith("127.") or host == "::1":
+        return
+    text = "other machines can reach this address; nodes prove themselves by token, unencrypted"
+    line = document.line_of(("swarm", "listen"))
+    cautions.append(Caution(document.file, text, "swarm.listen", line))
+
+
+def _judge_least_delay(document: Document, tree: dict[str, object]) -> None:
+    retry = tree.get("retry")
+    least = retry.get("least_delay") if isinstance(retry, dict) else None
+    if least is not None and _duration(least) == timedelta(0):
+        document.fault(("retry", "least_delay"), "a duration greater than 0", described(least))
+
+
+def _duration(value: object) -> timedelta | None:
+    """None: not a duration, which the check of types reports."""
+    try:
+        return parse_duration(value)
+    except ValueError:
+        return None

@@ -1,0 +1,53 @@
+"""The entry point: parses, dispatches to a verb, and lets no traceback out."""
+
+import sys
+import traceback
+from collections.abc import Sequence
+
+from cluster_reconciler.actors.cli.arguments import UpOptions, ValidateOptions, make_parser
+from cluster_reconciler.actors.cli.exit_codes import LEFT_OR_DIED, READER_GONE, after_signal
+from cluster_reconciler.actors.cli.output import Output, prepare_streams
+from cluster_reconciler.actors.cli.validate import validate
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code.  Wrong usage and --help exit by SystemExit."""
+    prepare_streams()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    verb = make_parser().parse_args(words).verb
+    try:
+        return _validate(words) if verb == "validate" else _up(words)
+    except KeyboardInterrupt:
+        return after_signal(2)
+    except Exception as error:  # noqa: BLE001  # the last resort: one line, and what to do
+        _say(f"internal error: {type(error).__name__}: {error}; please report it")
+        if "-vv" in words or "-vvv" in words:
+            _say(traceback.format_exc())
+        return LEFT_OR_DIED
+
+
+def _validate(words: list[str]) -> int:
+    options = make_parser().parse_args(words, ValidateOptions())
+    lost: list[OSError] = []
+    output = Output(colour=False)
+    output.lost = lost.append
+    code = validate(options, output)
+    if not lost:
+        return code
+    return READER_GONE if isinstance(lost[0], BrokenPipeError) else LEFT_OR_DIED
+
+
+def _up(words: list[str]) -> int:
+    # Imported here: `validate` needs neither actors nor providers, and answers in half the time.
+    from cluster_reconciler.actors.cli.start_cluster import start_cluster  # noqa: PLC0415
+    from cluster_reconciler.actors.cli.up import up  # noqa: PLC0415
+
+    return up(make_parser().parse_args(words, UpOptions()), start_cluster)
+
+
+def _say(text: str) -> None:
+    Output(colour=False).say(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

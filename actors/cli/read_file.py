@@ -1,0 +1,97 @@
+"""Gets the text of a shape file and hands it to the reader of its format, by suffix.
+
+Never raises for what a file may be: every way in which there is no text to read is a fault.
+"""
+
+import os
+import stat
+from pathlib import Path
+
+from cluster_reconciler.actors.cli.document import Document
+from cluster_reconciler.actors.cli.faults import nearest, quoted
+from cluster_reconciler.actors.cli.read_json import read_json
+from cluster_reconciler.actors.cli.read_toml import read_toml
+from cluster_reconciler.actors.cli.read_yaml import read_yaml
+
+SIZE_MAX = 1024 * 1024
+"""Bytes.  A shape of a thousand groups is a tenth of it; what is larger is another file."""
+
+DEPTH_HINT = "a shape is at most 5 levels deep"
+
+_READERS = {".toml": read_toml, ".yaml": read_yaml, ".yml": read_yaml, ".json": read_json}
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def read_document(file: str) -> Document:
+    """The file as a tree with lines and with the faults of its syntax; not yet judged."""
+    document = Document(file)
+    reader = _READERS.get(Path(file).suffix.lower())
+    if reader is None:
+        document.unreadable(
+            "a file name that ends in .toml, .yaml, .yml or .json",
+            f"the suffix {quoted(Path(file).suffix)}" if Path(file).suffix else "no suffix",
+        )
+        return document
+    text = _text(document)
+    if text is None:
+        return document
+    try:
+        reader(document, text)
+    except RecursionError:
+        document.unreadable("a shape", "a text that is nested too deeply", None, DEPTH_HINT)
+    if document.readable and (not text.strip() or document.tree in ({}, None)):
+        document.unreadable("a shape with run_id and groups", "an empty file")
+    return document
+
+
+def _text(document: Document) -> str | None:
+    content = _bytes(document)
+    if content is None:
+        return None
+    if content.startswith(_UTF16):
+        document.unreadable("a text in UTF-8", "UTF-16", 1, "save the file as UTF-8")
+        return None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        found = f"the byte 0x{content[error.start]:02x}, which is not UTF-8"
+        document.unreadable("a text in UTF-8", found, line, "save the file as UTF-8")
+        return None
+
+
+def _bytes(document: Document) -> bytes | None:
+    """None, with a fault: the path leads to no regular file of a sane size."""
+    file = document.file
+    try:
+        if not stat.S_ISREG(os.stat(file).st_mode):
+            # Opening a FIFO would wait for a writer, for ever.
+            document.unreadable("a file", f"a {_kind_of(file)}")
+            return None
+        with open(file, "rb") as opened:
+            content = opened.read(SIZE_MAX + 1)
+    except FileNotFoundError:
+        document.unreadable("a file", "nothing there", None, _near_name(file))
+        return None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        document.unreadable("a readable file", f"an error: {reason}")
+        return None
+    if len(content) > SIZE_MAX:
+        document.unreadable(f"a shape of at most {SIZE_MAX // 1024} KiB", "a larger file")
+        return None
+    return content
+
+
+def _kind_of(file: str) -> str:
+    return "directory" if os.path.isdir(file) else "device, socket or pipe"
+
+
+def _near_name(file: str) -> str | None:
+    directory, name = os.path.split(file)
+    try:
+        names = sorted(os.listdir(directory or "."))[:1000]
+    except OSError:
+        return f"there is no directory {quoted(directory)} either"
+    close = nearest(name, [each for each in names if Path(each).suffix.lower() in _READERS])
+    return None if close is None else f"did you mean {quoted(os.path.join(directory, close))}?"

@@ -1,0 +1,163 @@
+"""Reads YAML with the line of every place, every duplicate key, and no surprises.
+
+Scalars are what YAML 1.2 makes of them: `true` and `false` are booleans; `on`, `no`, `012`, `1:30`
+and `2024-01-01` are the strings that they look like.  Tags make no objects, aliases cannot explode.
+"""
+
+import re
+
+import yaml
+
+from cluster_reconciler.actors.cli.document import Document
+from cluster_reconciler.actors.cli.faults import Path, quoted
+
+_PLACES_MAX = 200_000
+"""An alias of an alias of an alias ... fills the memory from a few lines of text."""
+
+_NULL = re.compile(r"null|Null|NULL|~|")
+_BOOLEAN = re.compile(r"true|True|TRUE|false|False|FALSE")
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)", re.ASCII)
+_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+", re.ASCII)
+_FLOAT = re.compile(
+    r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII
+)
+_INFINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_PREFIX = "tag:yaml.org,2002:"
+_STRING_TAGS = (f"{_PREFIX}str", "!")
+
+
+class _Composer(yaml.SafeLoader):
+    """Composes nodes only: nothing is constructed by PyYAML."""
+
+
+def read_yaml(document: Document, text: str) -> None:
+    """Fill the document; a text that is no YAML is one fault."""
+    try:
+        loader = _Composer(text)
+        try:
+            root = loader.get_single_node()
+        finally:
+            loader.dispose()
+    except yaml.YAMLError as error:
+        _refuse(document, text, error)
+        return
+    if root is None:
+        return
+    try:
+        document.tree = _Walk(document).value(root, ())
+    except _Explodes:
+        document.unreadable("a shape", "aliases that expand without end")
+
+
+class _Explodes(Exception):
+    """The aliases expand without a sane bound."""
+
+
+class _Walk:
+    """From nodes to plain values; an alias is walked anew at each of its places."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._places = 0
+        self._open: set[int] = set()
+        """The nodes around this place: an alias to one of them would have no end."""
+
+    def value(self, node: yaml.Node, path: Path) -> object:
+        self._places += 1
+        if self._places > _PLACES_MAX or id(node) in self._open:
+            raise _Explodes
+        self._document.lines.setdefault(path, node.start_mark.line + 1)
+        self._open.add(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self._table(node, path)
+            if isinstance(node, yaml.SequenceNode):
+                return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
+            assert isinstance(node, yaml.ScalarNode), f"YAML has no node {type(node)}"
+            return self._scalar(node, path)
+        finally:
+            self._open.discard(id(node))
+
+    def _table(self, node: yaml.MappingNode, path: Path) -> dict[str, object]:
+        table: dict[str, object] = {}
+        seen: dict[str, int] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            key = key_node.value
+            if not isinstance(key, str):
+                self._document.fault(path, "keys that are strings", "a list or table as a key")
+                continue
+            if key == "<<" and key_node.style is None:
+                self._document.lines[(*path, key)] = line
+                hint = "write the keys out, or use an alias for a whole value"
+                self._document.fault((*path, key), "a key", "a merge", hint=hint)
+                continue
+            if key in seen:
+                self._document.duplicate((*path, key), line, seen[key])
+                continue
+            seen[key] = line
+            self._document.lines[(*path, key)] = line
+            table[key] = self.value(value_node, (*path, key))
+        return table
+
+    def _scalar(self, node: yaml.ScalarNode, path: Path) -> object:
+        text = str(node.value)
+        if node.tag.startswith("!") and node.tag != "!":
+            self._document.fault(path, "a plain value", f"the tag {quoted(node.tag)}")
+            return text
+        if node.style is not None or (node.tag in _STRING_TAGS and not _resolves(text)):
+            return text
+        value = _plain(text)
+        if not isinstance(value, str):
+            self._document.raw[path] = text
+        return value
+
+
+def _resolves(text: str) -> bool:
+    return not isinstance(_plain(text), str)
+
+
+def _plain(text: str) -> object:
+    """What an unquoted scalar means."""
+    if _NULL.fullmatch(text):
+        return None
+    if _BOOLEAN.fullmatch(text):
+        return text.lower() == "true"
+    try:
+        if _INTEGER.fullmatch(text):
+            return int(text)
+        if _BASED.fullmatch(text):
+            return int(text, 0)
+    except ValueError:
+        return text  # thousands of digits: no number that could be meant
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if _INFINITE.fullmatch(text):
+        return float(text.replace(".", "", 1))
+    return text
+
+
+def _refuse(document: Document, text: str, error: yaml.YAMLError) -> None:
+    if isinstance(error, yaml.reader.ReaderError):
+        line = text.count("\n", 0, error.position) + 1 if isinstance(error.position, int) else None
+        document.unreadable("printable characters", "a control character", line)
+        return
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        document.unreadable("valid YAML", str(error).splitlines()[0])
+        return
+    line = error.problem_mark.line + 1
+    problem = error.problem or "something else"
+    source = text.split("\n")[line - 1] if line <= text.count("\n") + 1 else ""
+    if "\\t" in problem or source[: len(source) - len(source.lstrip())].count("\t"):
+        document.unreadable("spaces as indentation", "a tab", line)
+    elif "but found another document" in problem:
+        document.unreadable("one document", "a second one", line, "give each shape its own file")
+    elif problem == "mapping values are not allowed here":
+        hint = "put a value with a colon in quotes; indent the keys of a table alike"
+        document.unreadable("one key on a line", quoted(source.strip()), line, hint)
+    elif "cannot start any token" in problem:
+        hint = "put the value in quotes"
+        document.unreadable("a value", quoted(source.strip()), line, hint)
+    else:
+        context = f"{error.context}: " if error.context else ""
+        document.unreadable("valid YAML", f"{context}{problem}", line)

@@ -1,0 +1,65 @@
+"""Signals as calls on a thread of their own, so that none of them can find us deaf.
+
+The interpreter writes each signal's number into a pipe the moment it arrives; a thread reads the
+pipe.  So a main thread that is stuck in a write or a lock delays nothing, and what a signal leads
+to may take locks and start threads, which a signal handler may not.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Signals:
+    """While entered (on the main thread), `came(number, count)` is called for each signal."""
+
+    def __init__(self, came: Callable[[signal.Signals, int], None]) -> None:
+        self._came = came
+        self._before: dict[signal.Signals, Any] = {}
+        self._fd_before = -1
+        self._read_end, self._write_end = os.pipe()
+        os.set_blocking(self._write_end, False)
+        self._thread = threading.Thread(target=self._listen, name="signals", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._fd_before = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
+        for number in HANDLED:
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue  # nohup: the terminal may go
+            self._before[number] = signal.signal(number, _heard)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._fd_before)
+        os.write(self._write_end, b"\0")
+        self._thread.join(timeout=5)
+        if not self._thread.is_alive():
+            os.close(self._read_end)
+            os.close(self._write_end)
+
+    def _listen(self) -> None:
+        count = 0
+        while True:
+            for number in os.read(self._read_end, 64):
+                if number == 0:
+                    return
+                if number in HANDLED:
+                    count += 1
+                    self._came(signal.Signals(number), count)
+
+
+def _heard(number: int, frame: FrameType | None) -> None:
+    """The pipe has it already; a handler must stand here for that."""

@@ -1,0 +1,48 @@
+"""From a loaded file to a running cluster: makes its providers and its swarm listener.
+
+The one place of the command line that knows what implements a kind of provider.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+from cluster_reconciler.actors.cli.provider_kinds import PROCESS
+from cluster_reconciler.actors.cli.shape_file import LoadedShape, ProviderSettings
+from cluster_reconciler.actors.runtime import Cluster
+from cluster_reconciler.actors.swarm import SwarmListener
+from cluster_reconciler.executors.provider import Provider
+from cluster_reconciler.executors.providers.process import ProcessProvider
+
+
+def start_cluster(loaded: LoadedShape, trace: Path | None, drain_timeout: timedelta) -> Cluster:
+    """Start what the file describes.  Raises what `Cluster.start` does, and SwarmListenError."""
+    providers: list[Provider] = []
+    try:
+        providers.extend(_MAKERS[settings.kind](settings) for settings in loaded.providers)
+        return Cluster.start(
+            loaded.shape,
+            providers=providers,
+            retry=loaded.retry,
+            swarm=SwarmListener(
+                loaded.swarm.listen,
+                loaded.swarm.heartbeat,
+                loaded.swarm.grace,
+                # Whoever writes such an address into the file has been told what it means.
+                allow_remote=True,
+                advertise=loaded.swarm.advertise,
+            ),
+            trace=trace,
+            drain_timeout=drain_timeout,
+        )
+    except BaseException:
+        for provider in providers:
+            provider.close()
+        raise
+
+
+def _process(settings: ProviderSettings) -> Provider:
+    return ProcessProvider(state_dir=settings.state_dir)
+
+
+_MAKERS: dict[str, Callable[[ProviderSettings], Provider]] = {PROCESS: _process}

@@ -1,0 +1,60 @@
+"""`up`: reads the file and its options, then hands over to a session.  Drives nothing itself."""
+
+from msgspec.structs import replace
+
+from cluster_reconciler.actors.cli.arguments import UpOptions
+from cluster_reconciler.actors.cli.exit_codes import INVALID
+from cluster_reconciler.actors.cli.faults import printable
+from cluster_reconciler.actors.cli.log import configure_log, restore_log
+from cluster_reconciler.actors.cli.output import Output
+from cluster_reconciler.actors.cli.reports import UpReport
+from cluster_reconciler.actors.cli.shape_file import LoadedShape, load
+from cluster_reconciler.actors.cli.signals import Signals
+from cluster_reconciler.actors.cli.up_screen import UpScreen
+from cluster_reconciler.actors.cli.up_session import StartCluster, UpSession
+from cluster_reconciler.actors.cli.validate import counted
+
+
+def up(options: UpOptions, start: StartCluster) -> int:
+    """The exit code.  `start` makes the cluster; tests give another one."""
+    output = Output(colour=not options.no_color)
+    loading = load(options.file)
+    report = UpReport(options.file, faults=loading.faults)
+    for found in (*loading.faults, *loading.cautions):
+        output.say(str(found))
+    screen = UpScreen(options, output)
+    if loading.loaded is None:
+        screen.end(replace(report, exit_code=INVALID, error="the shape file has faults"))
+        return INVALID
+    try:
+        configure_log(output, verbose=options.verbose, quiet=options.quiet, file=options.log)
+    except OSError as error:
+        text = f"--log {printable(options.log or '')}: cannot be written: {error.strerror}"
+        screen.warn(text)
+        screen.end(replace(report, exit_code=INVALID, error=text))
+        return INVALID
+    try:
+        return _run(options, loading.loaded, start, output, screen, report)
+    finally:
+        restore_log()
+
+
+def _run(
+    options: UpOptions,
+    loaded: LoadedShape,
+    start: StartCluster,
+    output: Output,
+    screen: UpScreen,
+    report: UpReport,
+) -> int:
+    shape = loaded.shape
+    nodes = sum(group.count for group in shape.groups)
+    screen.say(
+        f"{printable(options.file)}: run {shape.run_id}, generation {shape.generation}: "
+        f"{counted(nodes, 'node')} in {counted(len(shape.groups), 'group')}"
+    )
+    report = replace(report, run_id=shape.run_id, generation=shape.generation)
+    session = UpSession(options, loaded, start, screen, report)
+    output.lost = session.reader_gone
+    with Signals(session.signal_came):
+        return session.run()

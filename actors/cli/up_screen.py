@@ -1,0 +1,87 @@
+"""What `up` says, and on which stream: lines or JSON, quiet or verbose (design §6).
+
+With --once the data is the table, or the one document, and the events are prose; without it the
+events are the data.  Nothing follows the end.
+"""
+
+import threading
+
+from cluster_reconciler.actors.cli.arguments import UpOptions
+from cluster_reconciler.actors.cli.encoding import as_json
+from cluster_reconciler.actors.cli.output import Output
+from cluster_reconciler.actors.cli.reports import EventLine, UpReport
+from cluster_reconciler.actors.cli.words import (
+    TROUBLE,
+    event_line,
+    left_lines,
+    plain_table,
+    rich_table,
+)
+from cluster_reconciler.actors.events import ClusterEvent, EventKind
+from cluster_reconciler.actors.status import ClusterStatus
+
+
+class UpScreen:
+    """Safe for threads."""
+
+    def __init__(self, options: UpOptions, output: Output) -> None:
+        self._options = options
+        self._output = output
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def event(self, event: ClusterEvent) -> None:
+        """Something happened."""
+        options = self._options
+        if event.kind is EventKind.OUTPUT and not options.verbose:
+            return
+        if options.quiet and event.kind not in TROUBLE:
+            return
+        with self._lock:
+            if self._ended:
+                return
+            if options.once:
+                self._output.say(event_line(event))
+            elif options.json:
+                self._output.data(as_json(EventLine(event)))
+            else:
+                self._output.data(event_line(event))
+
+    def nodes(self, status: ClusterStatus) -> None:
+        """The nodes as they are, before the drain: the data of --once."""
+        if self._options.json or not self._options.once:
+            return
+        if self._output.stdout_is_terminal:
+            self._output.table(rich_table(status))
+        else:
+            self._output.data(plain_table(status))
+
+    def say(self, text: str) -> None:
+        """Prose that --quiet leaves out."""
+        if not self._options.quiet:
+            self._output.say(text)
+
+    def warn(self, text: str) -> None:
+        """Prose that is always told."""
+        self._output.say(text)
+
+    def end(self, report: UpReport) -> bool:
+        """The last word.  False: it has been spoken already."""
+        with self._lock:
+            if self._ended:
+                return False
+            self._ended = True
+        self._tell_end(report)
+        if self._options.json:
+            self._output.data(as_json(report))
+        return True
+
+    def _tell_end(self, report: UpReport) -> None:
+        if report.left:
+            count = len(report.left)
+            what = "1 lease is" if count == 1 else f"{count} leases are"
+            self.warn(f"{what} left, or may be:")
+            self.warn("\n".join(left_lines(report.left)))
+            self.warn("the next `up` of this run names them and takes back what it can")
+        elif report.drained:
+            self.say("drained: nothing is left")
