@@ -1,24 +1,296 @@
 """The driver's queue, refusals and reports, beyond the lifecycle cases."""
 
+from datetime import timedelta
+
+import pytest
+
 from cluster_reconciler.actors.events import EventKind
+from cluster_reconciler.actors.ports import Asked, StatusQuery
+from cluster_reconciler.actors.stepping import SteppingCluster
 from cluster_reconciler.actors.stepping_words import (
+    LEASED,
+    NO_JITTER,
+    T0,
+    Submitting,
     answer,
+    at,
     cluster,
     group,
+    node,
+    op,
     ready,
+    seen,
     shape,
 )
+from cluster_reconciler.decider import ATTEMPT_ID_MAX, BeginDelete, ClusterState, RetryPolicy
 from cluster_reconciler.messages import (
+    BootstrapStarted,
+    CreateLease,
+    Disposition,
+    EffectError,
+    ExecutorResult,
+    LeaseCreated,
     LeaseDestroyed,
+    LogicalNodeId,
+    NodeAttemptId,
+    NodeLost,
+    NodeObserved,
+    OperationId,
+    OperationSucceeded,
+    PlannedEffect,
+    SafetyTick,
+    UpdateDesired,
 )
+
+
+def texts(c: SteppingCluster, kind: EventKind) -> list[str]:
+    return [event.text for event in c.events if event.kind is kind]
 
 
 def test_the_pass_that_reaps_the_last_node_reports_convergence() -> None:
     # Found by the embedded example: after a Reap no further pass is due, so nobody was told.
-    c = cluster(shape(group(count=1)))
+    c = cluster()
     ready(c)
     c.update_desired(shape(group(count=0), generation=2))
     [destroy] = c.drive()
     answer(c, destroy, LeaseDestroyed())
+    assert texts(c, EventKind.CONVERGED)[-1] == "generation 2 is converged"
     assert c.events[-1].kind is EventKind.CONVERGED
-    assert c.events[-1].text == "generation 2 is converged"
+
+
+GARBAGE: list[object] = [
+    None,
+    42,
+    "RunPass",
+    object(),
+    {"type": "RunPass"},
+    NodeObserved("g-0", 1, "lost"),  # type: ignore[arg-type]
+    NodeObserved("g-0", "one", NodeLost("gone")),  # type: ignore[arg-type]
+    NodeObserved(7, 1, NodeLost("gone")),  # type: ignore[arg-type]
+    NodeObserved(LogicalNodeId("g-0"), NodeAttemptId(1), NodeLost(None)),  # type: ignore[arg-type]
+    NodeObserved(LogicalNodeId("nobody"), NodeAttemptId(1), NodeLost("gone")),
+    ExecutorResult(LogicalNodeId("g-0"), None),  # type: ignore[arg-type]
+    ExecutorResult(LogicalNodeId("g-0"), op(1, 1), outcome="made it"),  # type: ignore[arg-type]
+    ExecutorResult(LogicalNodeId("g-0"), op(1, 1), outcome=LeaseCreated("l1")),  # type: ignore[arg-type]
+    ExecutorResult(LogicalNodeId("g-0"), OperationId(1, "1"), outcome=LEASED),  # type: ignore[arg-type]
+    ExecutorResult(LogicalNodeId("g-0"), op(1, 1), error="boom"),  # type: ignore[arg-type]
+    ExecutorResult(LogicalNodeId("g-0"), op(9, 1), outcome=LEASED),
+    NodeObserved(LogicalNodeId("g-0"), NodeAttemptId(1), OperationSucceeded(op(2, 1), LEASED)),
+    UpdateDesired(None),  # type: ignore[arg-type]
+    UpdateDesired(shape(group(), group(), generation=2)),
+    Asked(StatusQuery(), None),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE, ids=repr)
+def test_no_message_kills_the_driver_or_changes_the_state(garbage: object) -> None:
+    c = cluster()
+    [create] = c.drive()
+    before, desired = c.state, c.desired
+    c.tell(garbage)
+    assert c.drive() == []
+    assert (c.state, c.desired) == (before, desired)
+    [start] = answer(c, create, LEASED)
+    assert start.operation == op(1, 2)
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        ExecutorResult(LogicalNodeId("g-0"), op(1, 1)),
+        ExecutorResult(LogicalNodeId("g-0"), op(1, 1), LEASED, EffectError("but no")),
+    ],
+)
+def test_a_result_with_neither_or_both_is_ambiguous(answers: ExecutorResult) -> None:
+    c = cluster()
+    c.drive()
+    c.tell(answers)
+    c.drive()
+    assert node(c).retry.ambiguous_operation == op(1, 1)
+    assert node(c).record.lease is None
+
+
+def test_a_defect_in_a_pass_is_told_and_the_next_pass_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    c = cluster()
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("cluster_reconciler.actors.driver.reconcile", broken)
+        assert c.drive() == []
+    assert c.state == ClusterState(nodes={})
+    assert c.status().warnings == ("the latest pass failed: ZeroDivisionError: a defect",)
+    c.tell(SafetyTick())
+    [create] = c.drive()
+    assert isinstance(create.command, CreateLease)
+    assert c.status().warnings == ()
+
+
+def test_a_shape_that_comes_by_message_is_refused_with_a_word() -> None:
+    c = cluster(shape(generation=3))
+    c.tell(UpdateDesired(shape(generation=2)))
+    c.drive()
+    [refused] = texts(c, EventKind.REFUSED)
+    assert "generation 2" in refused
+    assert "generation 3 is accepted already" in refused
+
+
+def test_an_action_is_no_message() -> None:
+    c = cluster()
+    ready(c)
+    before = c.state
+    c.tell(BeginDelete(LogicalNodeId("g-0"), NodeAttemptId(1)))
+    c.step()
+    assert (c.state, c.queued) == (before, True)
+    assert c.drive() == []
+
+
+def test_used_up_attempt_ids_are_told_once_and_deletes_go_on() -> None:
+    last = ATTEMPT_ID_MAX - 1
+    c = SteppingCluster(shape(group(count=2)), retry=NO_JITTER, start=T0, first_attempt=last)
+    [create] = c.drive()
+    assert create.operation == OperationId(NodeAttemptId(last), 1)
+    for _ in range(3):
+        c.trigger()
+        c.drive()
+    assert len(texts(c, EventKind.WARNING)) == 1
+    answer(c, create, LEASED)
+    c.update_desired(shape(group(count=0), generation=2))
+    c.drive()
+    assert node(c).deleting_since == T0
+
+
+def test_the_safety_tick_fires_only_when_asked_for() -> None:
+    silent = cluster()
+    ready(silent)
+    passes = silent.passes
+    silent.advance(3600)
+    assert silent.passes == passes
+    ticking = SteppingCluster(shape(group(count=0)), start=T0, safety_tick=timedelta(seconds=30))
+    ticking.drive()
+    before = ticking.passes
+    ticking.advance(600)
+    assert ticking.passes - before == 20
+
+
+class Withdrawing(Submitting):
+    """Says of every operation that it has not begun."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _effect: None)
+        self.retired: list[NodeAttemptId] = []
+
+    def withdraw(self, _operation: OperationId) -> bool:
+        return True
+
+    def expire(self, _operation: OperationId) -> bool:
+        return True
+
+    def retire(self, attempt: NodeAttemptId) -> None:
+        self.retired.append(attempt)
+
+
+def test_what_was_withdrawn_leaves_no_ambiguity() -> None:
+    executor = Withdrawing()
+    c = SteppingCluster(shape(), retry=NO_JITTER, start=T0, executor=executor)
+    c.drive()
+    c.advance(120)
+    assert node(c).retry.ambiguous_operation is None
+    assert node(c).retry.next_effect_at == at(121)
+    c.advance(1)
+    c.update_desired(shape(group(count=0), generation=2))
+    c.drive()
+    assert c.state.nodes == {}
+    assert executor.retired == [NodeAttemptId(1)]
+
+
+def test_a_withdrawn_start_does_not_end_the_attempt() -> None:
+    c = SteppingCluster(
+        shape(), retry=RetryPolicy(jitter=0.0, join_timeout=timedelta(seconds=60)),
+        start=T0, executor=Withdrawing(),
+    )  # fmt: skip
+    [create] = c.drive()
+    [start] = answer(c, create, LEASED)
+    [again] = c.advance(121)
+    assert (again.operation.sequence, node(c).record.failed_at) == (3, None)
+    assert type(again.command) is type(start.command)
+
+
+def test_late_results_of_expired_operations_stay_in_the_story() -> None:
+    c = cluster()
+    [create] = c.drive()
+    c.advance(120)
+    before = node(c)
+    assert answer(c, create, LEASED) == []
+    assert node(c) == before
+    assert any("refused, stale" in line for line in c.story("g-0"))
+
+
+def test_status_says_what_a_node_waits_for_and_until_when() -> None:
+    c = cluster(shape(group(count=2)))
+    create, other = c.drive()
+    c.fail(create, "sold out")
+    [start] = answer(c, other, LEASED)
+    told = {n.node: (n.waits_for, n.until, n.last_error) for n in c.status().nodes}
+    assert told == {
+        "g-0": ("the next try", at(1), "sold out"),
+        "g-1": ("the start of its bootstrap, op(2,2)", at(120), None),
+    }
+    answer(c, start, BootstrapStarted(5))  # type: ignore[arg-type]
+    assert c.status().nodes[1].waits_for == "the node to join the swarm"
+
+
+def test_an_error_is_history_once_ready() -> None:
+    c = cluster()
+    [create] = c.drive()
+    c.fail(create, "sold out")
+    c.drive()
+    assert c.status().nodes[0].last_error == "sold out"
+    [create] = c.advance(1)
+    ready_from(c, create)
+    [status] = c.status().nodes
+    assert (status.ready, status.last_error) == (True, None)
+    assert status.last_failure is not None
+    assert (status.last_failure.at, status.last_failure.reason) == (T0, "sold out")
+
+
+def ready_from(c: SteppingCluster, create: PlannedEffect) -> None:
+    from cluster_reconciler.actors.stepping_words import JOINED, SESSION  # noqa: PLC0415
+    from cluster_reconciler.messages import BootstrapConvergenceAccepted  # noqa: PLC0415
+
+    [start] = answer(c, create, LEASED)
+    answer(c, start, BootstrapStarted(SESSION))
+    [hand_over] = seen(c, JOINED)
+    answer(c, hand_over, BootstrapConvergenceAccepted())
+
+
+def test_counts_add_up_to_the_shape() -> None:
+    c = cluster(shape(group("a", 3), group("b", 2)))
+    c.drive()
+    c.update_desired(shape(group("a", 4), group("b", 0), generation=2))
+    for status in (c.status(), (c.drive(), c.status())[1]):
+        n = status.counts
+        total = n.ready + n.starting + n.replacing + n.backing_off + n.missing
+        assert (n.wanted, total, n.leaving) == (4, 4, 2)
+
+
+def test_an_attempt_ending_refusal_looks_before_it_is_gone() -> None:
+    c = cluster()
+    [create] = c.drive()
+    c.fail(create, "token belongs to a terminated instance", attempt_ending=True)
+    [look] = c.drive()
+    assert isinstance(look.command, CreateLease)
+    assert look.command.adopt_only
+    assert node(c).retry.consecutive_failures == 1
+
+
+def test_retry_after_is_honoured() -> None:
+    c = cluster()
+    [create] = c.drive()
+    error = EffectError("throttled", Disposition.DEFINITE, timedelta(seconds=30))
+    c.tell(ExecutorResult(create.node, create.operation, error=error))
+    c.drive()
+    assert c.requeue_at == at(30)
