@@ -134,8 +134,8 @@ class CheckedProvider:
         try:
             return checked(answer, expected)
         except WrongType as wrong:
-            error = EffectError(f"{where} answered with what is no {wrong}", otherwise)
-            raise CallFailed(error) from None
+            reason = f"{where} answered with a wrong value, expected {wrong}"
+            raise CallFailed(EffectError(reason, otherwise)) from None
 
 
 class WrongType(Exception):

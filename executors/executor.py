@@ -1,26 +1,40 @@
 """Where the driver's effects go: one actor for each attempt that has work (design rules 25, 26).
 
-An attempt's operations run one after another, in a thread of their own; a provider that hangs
-delays its attempt alone.  Results go back as messages.  Nothing here decides, retries or waits.
+Theory of operation.  `submit` records the operation and hands it to the attempt's actor, which is
+spawned when there is none.  The actor's thread carries it out (see `carrier`), records the result,
+tells it, and goes when nothing waits.  An attempt has at most one operation running, and one
+waiting behind it: that one only if the driver has given the running one up (`expire`).
 
-The lock guards the queues and is never held while a provider, an actor or the driver is called.
+Two rules keep it free of deadlocks, on threads as well as stepped in one thread, where an answer
+may come inside `submit`:
+
+- One lock guards all that is recorded, and is held for looking and writing only: never while a
+  provider, a spawner, an actor or the driver is called.
+- An operation has begun exactly when its actor took it off `waiting` under that lock.  So what is
+  withdrawn before never runs, and what runs is never withdrawn.
+
+Nothing here decides, retries or knows what a command means.
 """
 
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import count
-from typing import assert_never
+from time import monotonic
 
-import msgspec
 from loguru import logger
 from msgspec import Struct
 
-from cluster_reconciler.executors.attempt_work import AttemptWork, World
-from cluster_reconciler.executors.calls import CallFailed
-from cluster_reconciler.executors.ledger import Ledger, SubmissionRefused
+from cluster_reconciler.executors.carrier import Carrier
+from cluster_reconciler.executors.checked_provider import CallFailed, CheckedProvider, said
+from cluster_reconciler.executors.ledger import (
+    OperationLedger,
+    OperationState,
+    RecordedOperation,
+    RetiredAttempts,
+    RunningOperation,
+    SubmissionRefused,
+)
 from cluster_reconciler.executors.provider import (
     ActorHandle,
     Provider,
@@ -28,60 +42,61 @@ from cluster_reconciler.executors.provider import (
     Stream,
     SwarmTicket,
 )
+from cluster_reconciler.executors.routing import Routes, check_effect
+from cluster_reconciler.executors.session_context import Listener, SessionIds
 from cluster_reconciler.messages import (
     AttemptIdentity,
-    BootstrapConvergenceObserved,
-    BootstrapSessionId,
-    CancelBootstrap,
-    CreateLease,
-    DestroyLease,
     Disposition,
     EffectError,
     ExecutorResult,
-    LookupEndpoint,
     NodeAttemptId,
-    NodeLost,
-    NodeManagerCommand,
     NodeObserved,
     OperationId,
     PlannedEffect,
-    ProviderKind,
     RunId,
-    SessionObservation,
-    StartBootstrap,
+    kind_of,
 )
 
 
-class RunOperation(Struct, frozen=True, gc=False, tag=True):
-    """Told to an attempt's actor: carry this effect out, unless it was withdrawn meanwhile."""
+class _Attempt(Struct, eq=False):
+    """What is kept of one attempt until it is retired."""
 
-    effect: PlannedEffect
+    identity: AttemptIdentity
+    carrier: Carrier
+    """Used by the worker that runs an operation, and by nobody else meanwhile."""
+    ledger: OperationLedger
+    running: RecordedOperation | None = None
+    waiting: RecordedOperation | None = None
+    """There only behind one that has expired, or for the moment until its actor begins."""
+    worker: "_Worker | None" = None
+    """There exactly while something runs or waits."""
 
 
-class _Lane:
-    """One attempt's work: what runs, what waits, and the actor that does it."""
+class _Worker:
+    """The behaviour of one attempt's actor: it lives for as long as there is work."""
 
-    def __init__(self, work: AttemptWork) -> None:
-        self.work = work
-        self.waiting: deque[PlannedEffect] = deque()
-        self.running: PlannedEffect | None = None
-        self.expired: set[OperationId] = set()
-        """Overdue by the driver's judgment, and still running."""
+    def __init__(self, executors: "Executors", attempt: _Attempt) -> None:
+        self._executors = executors
+        self.attempt = attempt
+        self.spawning = False
         self.actor: ActorHandle | None = None
-        """There while something runs or waits."""
-        self.retired = False
-
-
-class _LaneActor:
-    """The behaviour of an attempt's actor."""
-
-    def __init__(self, run: Callable[[PlannedEffect], None]) -> None:
-        self._run = run
+        """None until it is spawned."""
 
     def handle(self, message: object) -> None:
-        """One operation."""
-        if isinstance(message, RunOperation):
-            self._run(message.effect)
+        """Carry out the operation that was told, unless it was withdrawn meanwhile."""
+        try:
+            if isinstance(message, PlannedEffect):
+                self._executors.run(self, message)
+        except BaseException as error:
+            # A thread that is killed, or a defect of ours: either way this worker is done for.
+            self._executors.worker_died(self, said(error))
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Let the actor end."""
+        if self.actor is not None:
+            self.actor.stop()
 
 
 def _no_output(_identity: AttemptIdentity, _stream: Stream, _number: int, _line: str) -> None:
@@ -89,9 +104,9 @@ def _no_output(_identity: AttemptIdentity, _stream: Stream, _number: int, _line:
 
 
 class Executors:
-    """The executor that the driver submits to.  Safe for threads; every method returns at once."""
+    """The one object that the driver talks to.  Safe for threads; no method blocks but `close`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  in the order of the contract with the runtime
         self,
         run_id: RunId,
         providers: Sequence[Provider],
@@ -99,236 +114,312 @@ class Executors:
         reply: Callable[[ExecutorResult | NodeObserved], None],
         now: Callable[[], datetime],
         ticket: Callable[[AttemptIdentity], SwarmTicket],
-        *,
         output: Callable[[AttemptIdentity, Stream, int, str], None] = _no_output,
     ) -> None:
-        """`reply` puts a message into the driver's mailbox; raises ValueError when two providers
-        have one kind."""
+        """`reply` puts a message into the driver's mailbox.  `ticket` gives a node what it joins
+        the swarm with; `output` gets each line of the nodes' output.
+
+        Raises:
+            ValueError: a provider has no usable kind or settle time, or two have the same kind.
+        """
         self._run_id = run_id
-        self._providers = {provider.kind: provider for provider in providers}
-        if len(self._providers) != len(providers):
-            kinds = sorted(provider.kind for provider in providers)
-            raise ValueError(f"every provider needs a kind of its own, found {', '.join(kinds)}")
+        self._routes = Routes(providers)
         self._spawner = spawner
         self._reply = reply
-        self._lock = threading.RLock()
-        self._lanes: dict[NodeAttemptId, _Lane] = {}
-        self._ledger = Ledger()
+        self._now = now
+        self._ticket = ticket
+        self._output = output
+        self._session_ids = SessionIds()
+        self._changed = threading.Condition(threading.Lock())
+        """Its lock guards everything below; it is notified when an operation ends."""
+        self._attempts: dict[NodeAttemptId, _Attempt] = {}
+        self._retired = RetiredAttempts()
         self._closed = False
-        sessions = count(1)
-        self._world = World(
-            now=now,
-            ticket=ticket,
-            next_session=lambda: BootstrapSessionId(next(sessions)),
-            report=self._report,
-            lost=self._lost,
-            output=output,
-        )
 
     # -- for the driver ---------------------------------------------------------------------------
 
     def submit(self, effect: PlannedEffect) -> None:
-        """Take the effect; its result comes as a message.  Raises SubmissionRefused: closed, an
-        unknown provider, an operation of the attempt in flight, or a reused operation id."""
-        with self._lock:
-            repeated = self._ledger.find(effect)
-            if repeated:
-                recorded = self._ledger.result(effect.operation)
-            else:
-                recorded = None
-                self._enqueue(effect)
-        if recorded is not None:
-            self._reply(recorded)
+        """Take the effect; its result is told to `reply`, once, perhaps before this returns.  An
+        operation that was submitted before with the same input is not carried out again: its
+        result is told again, once it has one (§10).
+
+        Raises:
+            SubmissionRefused: it will not be carried out; the text says why.
+        """
+        check_effect(effect, self._run_id)
+        with self._changed:
+            record, worker = self._enter(effect)
+            fresh = worker is not None and not worker.spawning
+            if worker is not None:
+                worker.spawning = True
+        if worker is None:
+            if record.result is not None:
+                self._tell(record.result)
+        elif fresh:
+            self._spawn(worker, record)
+        elif worker.actor is not None:
+            worker.actor.tell(effect)
+        # Otherwise another thread is just spawning it, and will tell it what waits.
 
     def withdraw(self, operation: OperationId) -> bool:
-        """Whether the operation had not begun; then it never will, and gets no result."""
-        with self._lock:
-            lane = self._lanes.get(operation.attempt)
-            if lane is None:
-                return False
-            for effect in lane.waiting:
-                if effect.operation == operation:
-                    lane.waiting.remove(effect)
-                    error = EffectError("withdrawn before it began", not_run=True)
-                    self._ledger.record(ExecutorResult(effect.node, operation, error=error))
-                    self._rest(operation.attempt, lane)
-                    return True
-        return False
+        """True: it had not begun, and never will; no result is told.  False: it runs or ran."""
+        with self._changed:
+            return self._withdraw(operation)
 
     def expire(self, operation: OperationId) -> bool:
-        """The driver has judged it overdue.  True: it is withdrawn.  False: it runs, or ran; the
-        attempt's next operation may wait behind it."""
-        with self._lock:
-            if self.withdraw(operation):
+        """The driver judges it overdue and waits no more.  True: it is withdrawn, as by
+        `withdraw`.  False: it runs or ran; the attempt's next operation is queued behind it."""
+        with self._changed:
+            if self._withdraw(operation):
                 return True
-            lane = self._lanes.get(operation.attempt)
-            if lane is not None and lane.running is not None:
-                lane.expired.add(operation)
-        return False
+            attempt = self._attempts.get(operation.attempt)
+            record = attempt.ledger.get(operation) if attempt is not None else None
+            if record is not None:
+                record.expired = True
+            return False
 
-    def retire(self, attempt: NodeAttemptId) -> None:
-        """Nothing of the attempt is left: forget it, once its queue is empty."""
-        with self._lock:
-            lane = self._lanes.get(attempt)
-            if lane is None:
-                self._ledger.prune(attempt)
+    def retire(self, attempt_id: NodeAttemptId) -> None:
+        """The attempt is destroyed: forget it, as soon as nothing of it runs.  What waits is
+        withdrawn; its sessions are not heard any more; nothing is taken for it again."""
+        with self._changed:
+            self._retired.add(attempt_id)
+            attempt = self._attempts.get(attempt_id)
+            if attempt is None:
                 return
-            lane.retired = True
-            self._rest(attempt, lane)
+            if attempt.waiting is not None:
+                self._withdraw(attempt.waiting.effect.operation)
+            self._forget_if_over(attempt)
 
-    def close(self, _timeout: timedelta) -> tuple[OperationId, ...]:
-        """Take nothing more; what waits never begins.  The operations that still run."""
-        with self._lock:
+    def close(self, timeout: timedelta) -> tuple[RunningOperation, ...]:
+        """Take nothing more, withdraw what waits, and wait for what runs; what still runs after
+        `timeout`.  From then on nobody is told anything.  Idempotent."""
+        deadline = monotonic() + timeout.total_seconds()
+        with self._changed:
             self._closed = True
-            for attempt, lane in list(self._lanes.items()):
-                lane.waiting.clear()
-                self._rest(attempt, lane)
-            running = [lane.running for lane in self._lanes.values()]
-        return tuple(effect.operation for effect in running if effect is not None)
+            for attempt in self._attempts.values():
+                if attempt.waiting is not None:
+                    self._withdraw(attempt.waiting.effect.operation)
+            while self._running() and (left := deadline - monotonic()) > 0:
+                self._changed.wait(left)
+            return self._running()
 
     @property
     def attempts(self) -> int:
         """How many attempts are remembered."""
-        return len(self._lanes)
+        with self._changed:
+            return len(self._attempts)
 
-    # -- queues (locked) --------------------------------------------------------------------------
+    @property
+    def recorded(self) -> int:
+        """How many operations are remembered, over all attempts."""
+        with self._changed:
+            return sum(len(attempt.ledger) for attempt in self._attempts.values())
 
-    def _enqueue(self, effect: PlannedEffect) -> None:
+    @property
+    def running(self) -> tuple[RunningOperation, ...]:
+        """What runs now, in the order of attempts."""
+        with self._changed:
+            return self._running()
+
+    # -- under the lock ---------------------------------------------------------------------------
+
+    def _enter(self, effect: PlannedEffect) -> tuple[RecordedOperation, _Worker | None]:
+        """The operation's record, and the worker to carry it out; none for one that was submitted
+        before."""
+        attempt = self._admit(effect)
+        repeated = attempt.ledger.repeated(effect)
+        if repeated is not None:
+            return repeated, None
+        self._refuse_if_busy(attempt, effect)
+        record = attempt.waiting = attempt.ledger.enter(effect)
+        if attempt.worker is None:
+            attempt.worker = _Worker(self, attempt)
+        return record, attempt.worker
+
+    def _admit(self, effect: PlannedEffect) -> _Attempt:
+        """The attempt that the effect is of; made when it is new."""
+        identity = AttemptIdentity(self._run_id, effect.node, effect.operation.attempt)
         if self._closed:
-            raise SubmissionRefused(f"{effect.operation}: the executors are closed")
-        lane = self._lane_for(effect)
-        busy = [lane.running] if lane.running is not None else []
-        for other in (*busy, *lane.waiting):
-            if other.operation not in lane.expired:
-                raise SubmissionRefused(
-                    f"{effect.operation} of {effect.node}: {other.operation} of the same attempt "
-                    "is in flight; wait for its result or its deadline"
-                )
-        if lane.actor is None:
-            lane.actor = self._spawn(effect.operation.attempt, lane)
-        self._ledger.open(effect)
-        lane.waiting.append(effect)
-        lane.actor.tell(RunOperation(effect))
-
-    def _lane_for(self, effect: PlannedEffect) -> _Lane:
-        attempt = effect.operation.attempt
-        lane = self._lanes.get(attempt)
-        if lane is None:
-            provider = self._provider_of(effect)
-            identity = AttemptIdentity(self._run_id, effect.node, attempt)
-            lane = _Lane(AttemptWork(identity, provider, self._world))
-            self._lanes[attempt] = lane
-        return lane
-
-    def _provider_of(self, effect: PlannedEffect) -> Provider:
-        kind = _provider_kind(effect.command)
-        if kind is None:
             raise SubmissionRefused(
-                f"{effect.operation} of {effect.node}: its attempt is not known here, and "
-                f"{type(effect.command).__name__} names no provider"
+                f"{effect.operation} of {effect.node}: the executors are closed"
             )
-        provider = self._providers.get(kind)
-        if provider is None:
+        if identity.attempt in self._retired:
             raise SubmissionRefused(
-                f"{effect.operation} of {effect.node}: there is no provider {kind!r}, "
-                f"known are {', '.join(sorted(self._providers)) or 'none'}"
+                f"{effect.operation} of {effect.node}: attempt {identity.attempt} is retired; "
+                "only a new attempt can have operations"
             )
-        return provider
+        attempt = self._attempts.get(identity.attempt)
+        if attempt is None:
+            attempt = self._attempts[identity.attempt] = self._attempt(identity, effect)
+        elif attempt.identity != identity:
+            raise SubmissionRefused(
+                f"{effect.operation}: attempt {identity.attempt} belongs to node "
+                f"{attempt.identity.node}, not to {effect.node}"
+            )
+        return attempt
 
-    def _spawn(self, attempt: NodeAttemptId, lane: _Lane) -> ActorHandle:
-        name = f"{lane.work.identity.node}/{attempt}"
-        behaviour = _LaneActor(partial(self._run, attempt))
+    def _attempt(self, identity: AttemptIdentity, effect: PlannedEffect) -> _Attempt:
+        route = self._routes.of(effect)
+        listener = Listener(
+            observed=self._tell,
+            output=self._output,
+            ticket=self._ticket,
+            is_over=lambda: self._closed or identity.attempt in self._retired,
+        )
+        provider = CheckedProvider(route.provider, route.kind, identity)
+        carrier = Carrier(
+            identity, provider, route.settle_time, self._now, self._session_ids, listener
+        )
+        return _Attempt(identity, carrier, OperationLedger())
+
+    def _refuse_if_busy(self, attempt: _Attempt, effect: PlannedEffect) -> None:
+        in_the_way = attempt.waiting
+        if in_the_way is None and attempt.running is not None and not attempt.running.expired:
+            in_the_way = attempt.running
+        if in_the_way is not None:
+            before = in_the_way.effect
+            raise SubmissionRefused(
+                f"{effect.operation} of {effect.node}: {before.operation} "
+                f"({kind_of(before.command)}) of the same attempt is {in_the_way.state.value}; "
+                "wait for its result, or let it expire"
+            )
+
+    def _withdraw(self, operation: OperationId) -> bool:
+        attempt = self._attempts.get(operation.attempt)
+        record = attempt.ledger.get(operation) if attempt is not None else None
+        if attempt is None or record is None:
+            return False
+        if record.state is OperationState.WAITING:
+            attempt.waiting = None
+            _record_not_run(record, "withdrawn before it began")
+        return record.state is OperationState.WITHDRAWN
+
+    def _running(self) -> tuple[RunningOperation, ...]:
+        return tuple(
+            RunningOperation(
+                attempt.identity,
+                attempt.running.effect.operation,
+                kind_of(attempt.running.effect.command),
+                attempt.running.began_at,
+            )
+            for attempt in self._attempts.values()
+            if attempt.running is not None
+        )
+
+    def _let_go(self, worker: _Worker) -> bool:
+        """Whether the worker is done: nothing runs or waits.  Then it is nobody's any more."""
+        attempt = worker.attempt
+        if attempt.worker is not worker or attempt.running is not None:
+            return False
+        if attempt.waiting is not None:
+            return False
+        attempt.worker = None
+        self._forget_if_over(attempt)
+        return True
+
+    def _forget_if_over(self, attempt: _Attempt) -> None:
+        attempt_id = attempt.identity.attempt
+        over = attempt_id in self._retired and attempt.running is None
+        if over and self._attempts.get(attempt_id) is attempt:
+            del self._attempts[attempt_id]
+
+    # -- actors -----------------------------------------------------------------------------------
+
+    def _spawn(self, worker: _Worker, record: RecordedOperation) -> None:
+        identity = worker.attempt.identity
+        died = partial(self.worker_died, worker)
         try:
-            return self._spawner.spawn(name, behaviour, partial(self._died, attempt, lane))
+            actor = self._spawner.spawn(
+                f"executor-{identity.node}-{identity.attempt}", worker, died
+            )
         except Exception as error:
-            raise SubmissionRefused(f"no executor for {lane.work.identity}: {error}") from error
+            with self._changed:
+                worker.attempt.waiting = None
+                worker.attempt.worker = None
+                worker.attempt.ledger.strike(record)
+            raise SubmissionRefused(
+                f"{record.effect.operation} of {identity.node}: no executor could be started: "
+                f"{said(error)}"
+            ) from error
+        with self._changed:
+            worker.actor = actor
+            waiting = worker.attempt.waiting
+            idle = self._let_go(worker)  # It was withdrawn meanwhile.
+        if idle:
+            actor.stop()
+        elif waiting is not None:
+            actor.tell(waiting.effect)
 
-    def _rest(self, attempt: NodeAttemptId, lane: _Lane) -> None:
-        """An actor without work goes; so does the lane, once it is retired."""
-        if lane.running is not None or lane.waiting:
-            return
-        lane.expired.clear()
-        if lane.actor is not None:
-            lane.actor.stop()
-            lane.actor = None
-        if lane.retired:
-            self._lanes.pop(attempt, None)
-            self._ledger.prune(attempt)
+    def run(self, worker: _Worker, effect: PlannedEffect) -> None:
+        """In the actor's thread: begin what waits, carry it out, tell its result."""
+        attempt = worker.attempt
+        with self._changed:
+            record = attempt.waiting
+            if attempt.worker is not worker or record is None or record.effect != effect:
+                record = None  # Withdrawn; or the worker has died and another one has its work.
+            else:
+                attempt.waiting, attempt.running = None, record
+                record.state, record.began_at = OperationState.RUNNING, self._now()
+            idle = record is None and self._let_go(worker)
+        if record is not None:
+            result = self._result(attempt, effect)
+            with self._changed:
+                self._record_answer(attempt, record, result)
+            self._tell(result)
+            with self._changed:
+                idle = self._let_go(worker)
+        if idle:
+            worker.stop()
 
-    # -- in the attempts' threads -----------------------------------------------------------------
-
-    def _run(self, attempt: NodeAttemptId, effect: PlannedEffect) -> None:
-        with self._lock:
-            lane = self._lanes.get(attempt)
-            if lane is None or effect not in lane.waiting:
-                return  # Withdrawn.
-            lane.waiting.remove(effect)
-            lane.running = effect
+    def _result(self, attempt: _Attempt, effect: PlannedEffect) -> ExecutorResult:
         try:
-            outcome = lane.work.perform(effect.command)
-            result = ExecutorResult(effect.node, effect.operation, outcome=outcome)
+            outcome = attempt.carrier.carry_out(effect.command)
         except CallFailed as failed:
-            result = ExecutorResult(effect.node, effect.operation, error=failed.error)
-        with self._lock:
-            lane.running = None
-            lane.expired.discard(effect.operation)
-            self._ledger.record(result)
-            self._rest(attempt, lane)
-        self._reply(result)
+            return ExecutorResult(effect.node, effect.operation, error=failed.error)
+        return ExecutorResult(effect.node, effect.operation, outcome=outcome)
 
-    def _died(self, attempt: NodeAttemptId, lane: _Lane, reason: str) -> None:
-        """The actor ended in the middle: what ran is ambiguous, what waited has not run."""
-        with self._lock:
-            lane.work.died()
-            lane.actor = None
-            results = []
-            if lane.running is not None:
-                error = EffectError(f"its executor died: {reason}", Disposition.AMBIGUOUS)
-                running = lane.running
-                results.append(ExecutorResult(running.node, running.operation, error=error))
-            for effect in lane.waiting:
-                error = EffectError(f"its executor died before it began: {reason}", not_run=True)
-                results.append(ExecutorResult(effect.node, effect.operation, error=error))
-            lane.running = None
-            lane.waiting.clear()
-            for result in results:
-                self._ledger.record(result)
-            self._rest(attempt, lane)
-        for result in results:
-            self._reply(result)
+    def _record_answer(
+        self, attempt: _Attempt, record: RecordedOperation, result: ExecutorResult
+    ) -> None:
+        record.state, record.result = OperationState.ANSWERED, result
+        attempt.running = None
+        self._forget_if_over(attempt)
+        self._changed.notify_all()
 
-    # -- from the providers' sessions -------------------------------------------------------------
-
-    def _report(self, identity: AttemptIdentity, observation: SessionObservation) -> None:
-        with self._lock:
-            if identity.attempt not in self._lanes:
-                return  # Over, and cleaned up.
-        try:
-            checked: SessionObservation = msgspec.convert(
-                msgspec.to_builtins(observation), SessionObservation
-            )
-        except (msgspec.ValidationError, TypeError, ValueError) as error:
-            logger.warning("{}: a report of its session is malformed: {}", identity, error)
-            return
-        self._reply(NodeObserved(identity.node, identity.attempt, checked))
-
-    def _lost(self, identity: AttemptIdentity, reason: str) -> None:
-        with self._lock:
-            if identity.attempt not in self._lanes:
+    def worker_died(self, worker: _Worker, reason: str) -> None:
+        """The actor has ended, or is about to, in another way than by `stop`.  What it ran has an
+        unknown outcome, what waited never began; the attempt gets a fresh actor later."""
+        attempt = worker.attempt
+        results: list[ExecutorResult] = []
+        with self._changed:
+            if attempt.worker is not worker:
                 return
-        self._reply(NodeObserved(identity.node, identity.attempt, NodeLost(str(reason))))
+            attempt.worker = None
+            running, waiting = attempt.running, attempt.waiting
+            if running is not None:
+                attempt.carrier.interrupted()
+                error = EffectError(f"executor died: {reason}", Disposition.AMBIGUOUS)
+                effect = running.effect
+                result = ExecutorResult(effect.node, effect.operation, error=error)
+                self._record_answer(attempt, running, result)
+                results.append(result)
+            if waiting is not None:
+                attempt.waiting = None
+                results.append(_record_not_run(waiting, f"executor died before it began: {reason}"))
+        logger.error("{}: its executor died: {}", attempt.identity, reason)
+        for result in results:
+            self._tell(result)
+
+    def _tell(self, message: ExecutorResult | NodeObserved) -> None:
+        try:
+            self._reply(message)
+        except Exception as error:  # noqa: BLE001  the work must go on, whoever listens
+            logger.error("{} could not be told: {}", type(message).__name__, said(error))
 
 
-def _provider_kind(command: NodeManagerCommand) -> ProviderKind | None:
-    """The provider that the command names, if it does."""
-    match command:
-        case CreateLease(spec):
-            return spec.provider
-        case LookupEndpoint(lease):
-            return lease.provider
-        case DestroyLease(handle):
-            return handle.provider
-        case StartBootstrap() | BootstrapConvergenceObserved() | CancelBootstrap():
-            return None
-        case _:
-            assert_never(command)
+def _record_not_run(record: RecordedOperation, reason: str) -> ExecutorResult:
+    effect = record.effect
+    error = EffectError(reason, Disposition.DEFINITE, not_run=True)
+    record.state = OperationState.WITHDRAWN
+    record.result = ExecutorResult(effect.node, effect.operation, error=error)
+    return record.result

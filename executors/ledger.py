@@ -5,7 +5,7 @@ It only remembers.  It calls nobody, knows no clock, and is guarded by the lock 
 
 from bisect import bisect_right
 from datetime import datetime
-from enum import Enum, auto
+from enum import Enum
 
 from msgspec import Struct
 
@@ -35,10 +35,10 @@ class SubmissionRefused(Exception):
 class OperationState(Enum):
     """How far an operation has come."""
 
-    WAITING = auto()
-    RUNNING = auto()
-    ANSWERED = auto()
-    WITHDRAWN = auto()
+    WAITING = "waiting"
+    RUNNING = "running"
+    ANSWERED = "answered"
+    WITHDRAWN = "withdrawn"
     """It never began and never will."""
 
 

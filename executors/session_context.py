@@ -135,9 +135,10 @@ def _ticket(
         issued = source(identity)
     except Exception as error:
         raise CallFailed(EffectError(f"the swarm gave no ticket: {said(error)}")) from error
-    if not isinstance(issued, SwarmTicket):
-        found = type(issued).__name__
-        raise CallFailed(EffectError(f"the swarm gave a {found}, expected a SwarmTicket"))
+    try:
+        checked(issued, SwarmTicket)
+    except WrongType as wrong:
+        raise CallFailed(EffectError(f"the swarm gave a bad ticket, expected {wrong}")) from None
     return replace(
         issued,
         address=join.orch_swactor_addr or issued.address,
@@ -185,11 +186,12 @@ class _Voice:
         """See `BootstrapContext.lost`."""
         if self._listener.is_over():
             return
-        if not isinstance(reason, str):
+        try:
+            text = str(checked(reason, str))
+        except WrongType as wrong:
             # The loss itself is too important to be dropped for its wording.
-            logger.warning("{}: a loss was reported with no text for a reason", self._identity)
-            reason = f"the provider reported it lost, and no reason but a {type(reason).__name__}"
-        news = NodeLost(mask(reason, self._secrets))
+            text = f"the provider reported it lost; its reason cannot be read, expected {wrong}"
+        news = NodeLost(mask(text, self._secrets))
         self._tell(NodeObserved(self._identity.node, self._identity.attempt, news))
 
     def output(self, stream: Stream, sequence: int, line: str) -> None:
