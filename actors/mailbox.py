@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from cluster_reconciler.actors.mailbox_words import describe
+from cluster_reconciler.actors.mailbox_words import describe, one_line
 from cluster_reconciler.messages import (
     AttemptIdentity,
     ExecutorResult,
@@ -126,7 +126,7 @@ class RingEntry(Struct, frozen=True):
     def __str__(self) -> str:
         time = "-" * 12 if self.at is None else self.at.strftime("%H:%M:%S.%f")[:-3]
         if self.record is None:
-            return f"{time}     {self.message}"
+            return f"{time}     {one_line(str(self.message))}"
         about = _about(self.node, self.attempt)
         said = describe(self.message)
         return f"{time} {self.record.message_type}{about}{': ' if said else ''}{said}"
