@@ -238,6 +238,10 @@ class _Gate:
         with of._lock:
             of._members.disconnected(connection, of._clock.now())
 
+    def is_judging(self) -> bool:
+        with self._of._lock:
+            return len(self._of._members) > 0
+
     def stalled(self, now: datetime) -> None:
         with self._of._lock:
             self._of._members.begin_anew(now)

@@ -72,6 +72,9 @@ class FrameHandler(Protocol):
     def disconnected(self, connection: ConnectionId) -> None:
         """A welcomed connection has ended."""
 
+    def is_judging(self) -> bool:
+        """Whether something may fall due although no connection is open."""
+
     def stalled(self, now: datetime) -> None:
         """The thread did not run for longer than `stall_after`; called before anything is read."""
 
@@ -181,9 +184,7 @@ class ConnectionLoop:
         last_round = self._clock.now()
         try:
             while not self._closing.is_set():
-                wait_s = self._round_s if self._connections else IDLE_WAIT_S
-                if self._accept_again_at is not None:
-                    wait_s = min(wait_s, ACCEPT_PAUSE.total_seconds())
+                wait_s = self._wait_s()
                 try:
                     events = self._selector.select(wait_s)
                     now = self._clock.now()
@@ -197,6 +198,12 @@ class ConnectionLoop:
                     self._closing.wait(0.1)
         finally:
             self._close_all()
+
+    def _wait_s(self) -> float:
+        """How long nothing can fall due that the sockets do not tell."""
+        if self._connections or self._handler.is_judging():
+            return self._round_s
+        return IDLE_WAIT_S if self._accept_again_at is None else ACCEPT_PAUSE.total_seconds()
 
     def _round(self, events: list[tuple[selectors.SelectorKey, int]], now: datetime) -> None:
         for key, mask in events:
