@@ -158,11 +158,30 @@ class ClusterShape(Struct, frozen=True, gc=False):
     def canonical(self) -> "ClusterShape":
         """A checked copy that shares nothing mutable with this one; raises `ShapeError`."""
         try:
-            copy = msgspec.convert(msgspec.to_builtins(self), ClusterShape)
+            copy = msgspec.convert(_plain(self), ClusterShape)
         except (msgspec.ValidationError, TypeError, OverflowError, RecursionError) as error:
             raise ShapeError(f"the shape has a value of the wrong type: {error}") from None
+        try:
+            msgspec.json.encode(copy)
+        except (UnicodeEncodeError, OverflowError) as error:
+            # It would break every trace and every message that carries it.
+            raise ShapeError(f"the shape has a value that cannot be written: {error}") from None
         _check(copy)
         return copy
+
+
+def _plain(value: object) -> object:
+    """The value in dicts and lists, and nothing else converted: `msgspec.to_builtins` would make
+    text of bytes and dates, and an arbitrary order of a set.  Raises TypeError for a set."""
+    if isinstance(value, Struct):
+        return {field: _plain(getattr(value, field)) for field in value.__struct_fields__}
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        raise TypeError(f"expected a list, found a set, which has no order: {value!r}")
+    return value
 
 
 def expand_node_group(group: RunNodeGroupSpec) -> tuple[LogicalNodeSpec, ...]:
