@@ -18,6 +18,7 @@ from cluster_reconciler.executors.provider import (
     Stream,
     SwarmTicket,
 )
+from cluster_reconciler.executors.providers.memory import MemoryProvider
 from cluster_reconciler.executors.secret_references import is_reference, looks_like_secret
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Executors",
     "LeaseState",
     "ListedLease",
+    "MemoryProvider",
     "Provider",
     "ProviderError",
     "RunningOperation",
