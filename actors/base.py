@@ -306,7 +306,7 @@ class ContainedActor(pykka.ThreadingActor):
             "actor {}: handling {}{} failed, it goes on\n{}",
             self.name, kind, f" ({said})" if said else "", traceback_text(error),
         )  # fmt: skip
-        self.ring.note(f"failed: {error!r}")
+        self.ring.note(f"failed: {error!r}", *correlate(message))
         try:
             self.on_contained(message, error)
         except Exception as second:  # noqa: BLE001  a hook must not undo the containment

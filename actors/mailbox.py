@@ -179,14 +179,13 @@ class Ring:
         operation: OperationId | None = None,
         at: datetime | None = None,
     ) -> None:
-        """Write a short text beside the latest message, such as why it was refused.  The time is
-        that message's unless it is given; so is what it is about, unless a node is named."""
+        """Write a short text beside the latest message, such as why it was refused.  Only the time
+        is that message's, unless it is given: what the note is about must be said, or it stands in
+        no node's story."""
         with self._lock:
             beside = self._latest
             if beside is not None:
                 at = at or beside.at
-                if node is None and operation is None:
-                    node, attempt, operation = beside.node, beside.attempt, beside.operation
             sequence = 0 if beside is None else beside.sequence
             self._entries.append(RingEntry(at, sequence, node, attempt, operation, None, text))
             self._added += 1

@@ -41,9 +41,17 @@ REASON_LENGTH_MAX = 500
 
 
 def describe(message: object) -> str:
-    """What the message says, in a few words; empty where its type says it all."""
-    words = _WORDS.get(type(message))
-    return "" if words is None else words(message)
+    """What the message says, in a few words; empty where its type says it all.  One that wraps
+    another in a field `message`, as a question does, says what it wraps."""
+    kind = type(message)
+    words = _WORDS.get(kind)
+    if words is not None:
+        return words(message)
+    if "message" in getattr(kind, "__struct_fields__", ()):
+        wrapped: object = getattr(message, "message", None)
+        said = describe(wrapped)
+        return f"{type(wrapped).__name__}{': ' if said else ''}{said}"
+    return ""
 
 
 def one_line(text: str, length_max: int = REASON_LENGTH_MAX) -> str:

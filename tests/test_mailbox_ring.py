@@ -51,6 +51,10 @@ class Wrapped(Struct, frozen=True):
     effect: PlannedEffect
 
 
+class Question(Struct, frozen=True):
+    message: object
+
+
 class About(Struct, frozen=True):
     identity: AttemptIdentity
 
@@ -96,7 +100,8 @@ def test_the_story_of_one_node_reads_in_order_with_its_refusals() -> None:
     other = NodeObserved(LogicalNodeId("worker-1"), ATTEMPT, NodeLost("gone"))
     result = ExecutorResult(NODE, OPERATION, None, EffectError("no capacity"))
     ring.add(record(mine), mine)
-    ring.note("refused: the session is over")
+    ring.note("refused: the session is over", NODE, ATTEMPT)
+    ring.note("a word about no node")
     ring.add(record(other, 2), other)
     ring.add(record(result, 3), result)
     ring.note("deadline of the restart", NODE, at=NOW + timedelta(seconds=1))
@@ -108,7 +113,7 @@ def test_the_story_of_one_node_reads_in_order_with_its_refusals() -> None:
         "12:30:01.234 ExecutorResult worker-0 attempt 3: op(3,2) failed (definite): no capacity",
         "12:30:02.234     deadline of the restart",
     )
-    assert len(ring.story()) == 5
+    assert len(ring.story()) == 6
     assert [entry.sequence for entry in ring.entries(operation=OPERATION)] == [3]
     assert ring.story(NODE, NodeAttemptId(4)) == ()
 
@@ -156,6 +161,8 @@ def test_words_for_stages_and_streams() -> None:
         "session 5 is at boot_checking (test -w .), stdout line 7"
     )
     assert describe(EFFECT) == "op(3,2) cancel_bootstrap"
+    assert describe(Question(EFFECT)) == "PlannedEffect: op(3,2) cancel_bootstrap"
+    assert describe(Question(Trigger())) == "Trigger"
     assert describe(object()) == ""
 
 
