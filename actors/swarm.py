@@ -107,7 +107,7 @@ class SwarmListener:
         allow_remote: bool = False,
         advertise: str | None = None,
         hello_timeout: timedelta = timedelta(seconds=5),
-        strangers_max: int = 512,
+        strangers_max: int = 256,
     ) -> None:
         if not timedelta(0) < heartbeat < grace:
             raise ValueError(
