@@ -19,8 +19,9 @@ from loguru import logger
 from cluster_reconciler.actors.clock import Clock, SystemClock
 from cluster_reconciler.actors.mailbox_words import one_line
 from cluster_reconciler.actors.swarm_address import SwarmListenError, open_listening
-from cluster_reconciler.actors.swarm_connections import ConnectionLoop, Refusal
+from cluster_reconciler.actors.swarm_connections import ConnectionLoop
 from cluster_reconciler.actors.swarm_frames import Hello, Welcome
+from cluster_reconciler.actors.swarm_handler import Refusal
 from cluster_reconciler.actors.swarm_members import (
     ConnectionId,
     Joined,

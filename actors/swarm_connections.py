@@ -8,7 +8,7 @@ which is called on this thread only.  Nothing a peer sends, or fails to send, ho
 - Of such strangers (waiting, or refused and draining) at most `strangers_max` are held; a draining
   one gives way first, then the oldest, so that a crowd of them never keeps a node out.
 - A connection is read at most once per round, and answers wait in at most `ANSWER_BYTES_MAX`.
-- Without free descriptors, accepting pauses instead of spinning.
+- Without free descriptors a stranger gives way; without a stranger, accepting pauses, not spins.
 """
 
 import errno
@@ -17,10 +17,8 @@ import socket
 import threading
 from collections import OrderedDict
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from loguru import logger
-from msgspec import Struct
 
 from cluster_reconciler.actors.clock import Clock
 from cluster_reconciler.actors.swarm_frames import (
@@ -32,10 +30,10 @@ from cluster_reconciler.actors.swarm_frames import (
     Leave,
     Refused,
     ServerMessage,
-    Welcome,
     decode,
     encode,
 )
+from cluster_reconciler.actors.swarm_handler import FrameHandler, Refusal
 from cluster_reconciler.actors.swarm_members import ConnectionId
 from cluster_reconciler.actors.trace_log import FoldedLog, traceback_text
 
@@ -47,39 +45,6 @@ LINGER = timedelta(seconds=1)
 ACCEPT_PAUSE = timedelta(milliseconds=200)
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 IDLE_WAIT_S = 5.0
-
-
-class Refusal(Struct, frozen=True):
-    """A hello that is not welcome."""
-
-    kind: str
-    """What counts as the same refusal in the log; of bounded variety, whatever a peer sends."""
-    reason: str
-
-
-class FrameHandler(Protocol):
-    """Decides about messages.  Called on the loop's thread only; must not block."""
-
-    def hello(self, connection: ConnectionId, hello: Hello) -> Welcome | Refusal:
-        """A stranger presents itself."""
-
-    def heartbeat(self, connection: ConnectionId) -> None:
-        """A welcomed connection lives."""
-
-    def leave(self, connection: ConnectionId, reason: str) -> None:
-        """A welcomed connection goes; it is closed after this."""
-
-    def disconnected(self, connection: ConnectionId) -> None:
-        """A welcomed connection has ended."""
-
-    def is_judging(self) -> bool:
-        """Whether something may fall due although no connection is open."""
-
-    def stalled(self, now: datetime) -> None:
-        """The thread did not run for longer than `stall_after`; called before anything is read."""
-
-    def end_of_round(self, now: datetime) -> None:
-        """All that had arrived has been handed over."""
 
 
 class _Connection:
@@ -244,10 +209,9 @@ class ConnectionLoop:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno in NO_DESCRIPTORS:
-                    self._pause_accepting(now, error)
+                if error.errno in NO_DESCRIPTORS and not self._make_room(now, error):
                     return
-                continue  # That peer has gone before it was accepted.
+                continue  # There is room again, or that peer has gone before it was accepted.
             accepted.setblocking(False)
             if len(self._waiting) + len(self._draining) >= self._strangers_max:
                 self._evict("too many connections without a hello")
@@ -259,18 +223,23 @@ class ConnectionLoop:
             self._waiting[connection.identifier] = connection
             self._selector.register(accepted, selectors.EVENT_READ, connection)
 
-    def _pause_accepting(self, now: datetime, error: OSError) -> None:
+    def _make_room(self, now: datetime, error: OSError) -> bool:
+        """No descriptor is free: a stranger gives way; without one, accepting pauses (False)."""
         self._log.write("ERROR", "descriptors", f"swarm: cannot accept connections: {error}")
-        self._evict("the listener has no free descriptors")
+        if self._evict("the listener has no free descriptors"):
+            return True
         self._selector.unregister(self._listening)
         self._accept_again_at = now + ACCEPT_PAUSE
+        return False
 
-    def _evict(self, reason: str) -> None:
+    def _evict(self, reason: str) -> bool:
         stranger = _first(self._draining) or _first(self._waiting)
-        if stranger is not None:
-            if not stranger.refused:
-                self._refusal(stranger, "crowd", reason)
-            self._forget(stranger)
+        if stranger is None:
+            return False
+        if not stranger.refused:
+            self._refusal(stranger, "crowd", reason)
+        self._forget(stranger)
+        return True
 
     def _serve(self, connection: _Connection, mask: int) -> None:
         if connection.identifier not in self._connections:

@@ -10,16 +10,27 @@ from cluster_reconciler.actors.mailbox_words import describe, one_line
 from cluster_reconciler.messages import (
     AttemptIdentity,
     BootSpec,
+    BootstrapAbsent,
+    BootstrapCancelled,
+    BootstrapClosed,
+    BootstrapConvergenceAccepted,
     BootstrapFailed,
     BootstrapObserved,
     BootstrapSessionId,
     BootstrapStage,
+    BootstrapStarted,
     CancelBootstrap,
     ClusterShape,
     DeadlineDue,
+    Disposition,
     EffectError,
+    EndpointLookup,
     ExecutorResult,
     LeaseAbsent,
+    LeaseCreated,
+    LeaseDestroyed,
+    LeaseFacts,
+    LocalEndpoint,
     LogicalNodeId,
     NodeAttemptId,
     NodeGroupId,
@@ -27,14 +38,18 @@ from cluster_reconciler.messages import (
     NodeObserved,
     OperationFailed,
     OperationId,
+    OperationOutcome,
     OperationSucceeded,
     PlannedEffect,
     ProviderKind,
+    ProviderLeaseId,
     RoleId,
     RunId,
     RunNodeGroupSpec,
     RunPass,
     SafetyTick,
+    SwactorId,
+    SwactorJoined,
     Trigger,
     UpdateDesired,
 )
@@ -44,6 +59,7 @@ NODE = LogicalNodeId("worker-0")
 ATTEMPT = NodeAttemptId(3)
 OPERATION = OperationId(ATTEMPT, 2)
 SESSION = BootstrapSessionId(5)
+KIND = ProviderKind("memory")
 EFFECT = PlannedEffect(NODE, OPERATION, CancelBootstrap(SESSION))
 
 
@@ -169,3 +185,64 @@ def test_words_for_stages_and_streams() -> None:
 def test_one_line_is_bounded() -> None:
     assert one_line("x" * 600) == "x" * 499 + "…"
     assert one_line("a\tb\u202e", 10) == r"a\tb\u202e"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        (LeaseCreated(LeaseFacts(KIND, ProviderLeaseId("l-1"))), "lease l-1"),
+        (
+            LeaseCreated(LeaseFacts(KIND, ProviderLeaseId("l-1")), LocalEndpoint("/there")),
+            "lease l-1, endpoint known",
+        ),
+        (LeaseAbsent(), "no lease"),
+        (LeaseAbsent(conclusive=False), "no lease to be seen yet"),
+        (EndpointLookup(), "no endpoint yet"),
+        (EndpointLookup(LocalEndpoint("/there")), "endpoint known"),
+        (BootstrapStarted(SESSION), "session 5 started"),
+        (BootstrapAbsent(), "no session"),
+        (BootstrapAbsent(conclusive=False), "no session to be seen yet"),
+        (BootstrapConvergenceAccepted(), "hand-over accepted"),
+        (BootstrapCancelled(), "bootstrap cancelled"),
+        (LeaseDestroyed(), "lease destroyed"),
+        (LeaseDestroyed(confirmed=False), "destroy asked, still there"),
+    ],
+)
+def test_every_outcome_has_its_words(outcome: OperationOutcome, words: str) -> None:
+    assert describe(ExecutorResult(NODE, OPERATION, outcome)) == f"op(3,2) {words}"
+    observed = NodeObserved(NODE, ATTEMPT, OperationSucceeded(OPERATION, outcome))
+    assert describe(observed) == f"op(3,2) {words}"
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (
+            ExecutorResult(
+                NODE,
+                OPERATION,
+                error=EffectError("busy", Disposition.AMBIGUOUS, timedelta(seconds=3)),
+            ),
+            "op(3,2) failed (ambiguous), retry after 0:00:03: busy",
+        ),
+        (
+            ExecutorResult(NODE, OPERATION, error=EffectError("withdrawn", not_run=True)),
+            "op(3,2) was not run: withdrawn",
+        ),
+        (ExecutorResult(NODE, OPERATION), "op(3,2) without outcome or error"),
+        (
+            NodeObserved(NODE, ATTEMPT, OperationFailed(OPERATION, EffectError("no"))),
+            "op(3,2) failed (definite): no",
+        ),
+        (
+            NodeObserved(NODE, ATTEMPT, SwactorJoined(SESSION, SwactorId("me"))),
+            "session 5 joined the swarm as me",
+        ),
+        (NodeObserved(NODE, ATTEMPT, BootstrapClosed(SESSION)), "session 5 closed"),
+        (NodeObserved(NODE, ATTEMPT, NodeLost("exit 1")), "lost: exit 1"),
+        (DeadlineDue(judged=True), "behind the results that had come"),
+        (DeadlineDue(), ""),
+    ],
+)
+def test_every_message_has_its_words(message: object, words: str) -> None:
+    assert describe(message) == words
