@@ -105,7 +105,10 @@ def correlate(message: object) -> Correlation:
         else:
             reader = _of_identity if "identity" in fields else _of_nothing
         _READERS[kind] = reader
-    return reader(message)
+    try:
+        return reader(message)
+    except AttributeError:  # Malformed: its receiver will say so; the books must not fail over it.
+        return _NOTHING
 
 
 class RingEntry(Struct, frozen=True):
