@@ -22,12 +22,18 @@ from cluster_reconciler.decider.plan import (
 )
 from cluster_reconciler.decider.reconcile import reconcile
 from cluster_reconciler.decider.sessions import ORDERED_STAGES
-from cluster_reconciler.decider.state import ClusterState, ManagedNode, is_live
+from cluster_reconciler.decider.state import (
+    ClusterState,
+    ManagedNode,
+    has_ambiguous_start,
+    is_live,
+)
 from cluster_reconciler.decider.transitions import refusal
 from cluster_reconciler.messages import (
     LogicalNodeId,
     NodeIntent,
     NodeStage,
+    OperationKind,
     PlannedEffect,
 )
 
@@ -105,6 +111,9 @@ def _check_lifecycle(node_id: LogicalNodeId, node: ManagedNode) -> None:
     if node.progress is not None:
         assert is_live(node), f"{node_id}: waits for progress and strives for none"
         assert not record.ready, f"{node_id}: waits for progress and is ready"
+    if node.kept:
+        starting = node.pending is not None and node.pending.kind is OperationKind.START_BOOTSTRAP
+        assert starting or has_ambiguous_start(node), f"{node_id}: keeps news of no start's session"
 
 
 def check_step(before: ClusterState, after: ClusterState) -> None:

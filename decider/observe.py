@@ -18,7 +18,11 @@ from msgspec.structs import replace
 from cluster_reconciler.decider.failures import fail_attempt, fail_progress, progress_is_due
 from cluster_reconciler.decider.results import fold_failure, fold_success
 from cluster_reconciler.decider.retry import RetryPolicy
-from cluster_reconciler.decider.sessions import fold_session, says_nothing_new
+from cluster_reconciler.decider.sessions import (
+    fold_session,
+    is_mere_news,
+    says_nothing_new,
+)
 from cluster_reconciler.decider.state import ManagedNode, has_ambiguous_start
 from cluster_reconciler.messages import (
     BootstrapClosed,
@@ -38,7 +42,7 @@ from cluster_reconciler.messages import (
 )
 
 KEPT_MAX = 16
-"""More observations of unknown sessions than this are not kept: the oldest go."""
+"""More observations of unknown sessions than this are not kept."""
 
 
 def observe(
@@ -105,8 +109,9 @@ def _session_refusal(node: ManagedNode, observation: SessionObservation) -> str 
     if isinstance(observation, SwactorJoined) and node.record.swactor is not None:
         return f"the node has joined already, as {node.record.swactor.swactor_id}"
     if isinstance(observation, BootstrapObserved):
-        nothing_new = says_nothing_new(node.record.bootstrap, observation)
-        return "it says nothing new" if nothing_new else None
+        facts = node.record.bootstrap
+        assert facts is not None, f"{node.record.logical_node_id}: a session without facts"
+        return "it says nothing new" if says_nothing_new(facts, observation) else None
     if isinstance(observation, BootstrapFailed) and node.intent is NodeIntent.DELETING:
         return "the node is being deleted: this failure needs no backoff"
     return None
@@ -118,17 +123,12 @@ def _may_have_unknown_session(node: ManagedNode) -> bool:
 
 
 def _keep(node: ManagedNode, observation: SessionObservation) -> ManagedNode:
-    """One news of each session is enough: the latest."""
-    others = tuple(
-        seen
-        for seen in node.kept
-        if not (
-            isinstance(seen, BootstrapObserved)
-            and isinstance(observation, BootstrapObserved)
-            and seen.session_id == observation.session_id
-        )
-    )
-    return replace(node, kept=(*others, observation)[-KEPT_MAX:])
+    """Keep it beside the others, in the order of arrival; folding puts late news right.  When
+    there are too many the oldest mere news goes first, so that no flood of output loses a join."""
+    kept = [*node.kept, observation]
+    if len(kept) > KEPT_MAX:
+        del kept[next((at for at, seen in enumerate(kept) if is_mere_news(seen)), 0)]
+    return replace(node, kept=tuple(kept))
 
 
 def expire(

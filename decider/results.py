@@ -152,8 +152,10 @@ def _absent(
     """A look found nothing.  Only a conclusive answer to an ambiguity lets the next step go at
     once: otherwise an executor that always says "absent" would make the driver spin."""
     was_ambiguous = node.retry.ambiguous_operation is not None
+    if conclusive:
+        node = replace(node, kept=())
     if conclusive and was_ambiguous:
-        node = replace(_unambiguous(node), kept=())
+        node = _unambiguous(node)
         return fail_progress(node, now, retry) if progress_is_due(node, now) else node
     if not conclusive:
         node = _ambiguous(node, pending, now)

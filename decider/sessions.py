@@ -84,22 +84,20 @@ def _fold_order(observation: SessionObservation) -> int:
     """The join, then news, then ends."""
     if isinstance(observation, SwactorJoined):
         return 0
-    return 1 if not is_end(observation) else 2
+    return 1 if is_mere_news(observation) else 2
 
 
-def is_end(observation: SessionObservation) -> bool:
-    """Whether the session says, in whatever form, that it leads no further."""
-    if isinstance(observation, BootstrapObserved):
-        stage = observation.stage
-        ends = stage in CLOSING_STAGES or stage in FAILED_STAGES
-        return ends or stage is BootstrapStage.CANCELLED
-    return not isinstance(observation, SwactorJoined)
-
-
-def says_nothing_new(facts: BootstrapFacts | None, seen: BootstrapObserved) -> bool:
-    """Whether the news is what is known, or older."""
-    if facts is None:
+def is_mere_news(observation: SessionObservation) -> bool:
+    """Whether the session tells how it fares, and neither a join nor, in any form, its end."""
+    if not isinstance(observation, BootstrapObserved):
         return False
+    stage = observation.stage
+    ends = stage in CLOSING_STAGES or stage in FAILED_STAGES
+    return not ends and stage is not BootstrapStage.CANCELLED
+
+
+def says_nothing_new(facts: BootstrapFacts, seen: BootstrapObserved) -> bool:
+    """Whether the news is what is known, or older."""
     return (
         not _moves_stage(facts, seen.stage)
         and not _is_later(facts.last_stdout_seq, seen.last_stdout_seq)
@@ -140,6 +138,8 @@ def end_session(node: ManagedNode, stage: BootstrapStage, now: datetime) -> Mana
 def _join(
     node: ManagedNode, swactor: SwactorFacts, now: datetime, retry: RetryPolicy
 ) -> ManagedNode:
+    if node.record.swactor is not None:
+        return node  # Of several joins that were kept, the first stays.
     if not is_live(node):
         return replace(node, record=replace(node.record, swactor=swactor))
     return replace(
