@@ -283,3 +283,44 @@ def test_pykkas_own_registry_never_hears_of_our_actors(system: ActorSystem) -> N
     pykka.ActorRegistry.stop_all()
 
     assert actor.ask("alive?").get(timeout=PATIENCE_S) == ("seen", "alive?")
+
+
+def test_an_actor_that_gets_no_thread_is_an_error_and_leaves_its_name_free(
+    system: ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(_self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    actor, deaths = Recorder(system, "driver"), list[str]()
+    actor.watch(deaths.append)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(ActorStartFailed, match="actor driver got no thread: can't start new"):
+            actor.start_contained()
+
+    assert deaths == ["actor driver died: it got no thread: can't start new thread"]
+    Recorder(system, "driver").start_contained()
+
+
+def test_a_log_sink_that_raises_is_a_death_that_is_told_and_not_a_silent_one(
+    system: ActorSystem,
+) -> None:
+    # Given a sink of the host's own that lets its errors out
+    actor, deaths = Recorder(system, "driver"), list[str]()
+    actor.watch(deaths.append)
+
+    def broken(_line: object) -> None:
+        raise OSError("log disk full")
+
+    actor.start_contained()
+    sink = logger.add(broken, level="ERROR", catch=False)
+    try:
+        # When a message fails, and so does the line that would say so
+        actor.tell(fail)
+        assert actor.join(PATIENCE)
+    finally:
+        logger.remove(sink)
+
+    # Then whoever watches is told
+    assert deaths == ["actor driver died: its loop failed: OSError('log disk full')"]
