@@ -104,9 +104,9 @@ class _Check:
     ) -> object:
         expected = expected or "a string"
         if not isinstance(value, str):
-            raw = self._document.raw.get(path)
-            written = raw if raw is not None else _written(value)
-            return self._fault(path, expected, value, f'quote it: "{written}"' if written else None)
+            written = self._document.raw.get(path) or _written(value)
+            hint = f'quote it: "{written}"' if written is not None else None
+            return self._fault(path, expected, value, hint)
         if wanted.min_length is not None and not value:
             return self._fault(path, expected, value)
         if wanted.max_length is not None and len(value) > wanted.max_length:
@@ -132,14 +132,26 @@ class _Check:
         expected = f"{'an integer' if whole else 'a number'}{_bounds(wanted)}"
         kinds = int if whole else (int, float)
         if isinstance(value, bool) or not isinstance(value, kinds):
-            hint = "write it without quotes" if _is_quoted_number(value, whole) else None
-            return self._fault(path, expected, value, hint)
+            return self._fault(path, expected, value, self._number_hint(value, path, whole))
         assert isinstance(value, int | float), f"{value!r} is no number"
         if isinstance(value, float) and not math.isfinite(value):
             return self._fault(path, expected, value)
         too_low = wanted.ge is not None and value < wanted.ge
         too_high = wanted.le is not None and value > wanted.le
         return self._fault(path, expected, value) if too_low or too_high else value
+
+    def _number_hint(self, value: object, path: Path, whole: bool) -> str | None:
+        """What to do about a string that looks like a number."""
+        if not isinstance(value, str):
+            return None
+        try:
+            number = int(value) if whole else float(value)
+        except ValueError:
+            return None
+        if path in self._document.raw:
+            # It was not quoted: other tools read 012 as ten, or as twelve.
+            return f"write {number}"
+        return "write it without quotes"
 
     def _duration(self, value: object, path: Path) -> object:
         try:
@@ -175,20 +187,12 @@ def _bounds(wanted: inspect.IntType | inspect.FloatType) -> str:
 
 
 def _written(value: object) -> str | None:
-    """How a scalar looks in the file, as far as can be told from its value."""
+    """How a scalar looks in the file, as far as can be told from its value; None: it is none."""
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return str(value).lower()
     return repr(value) if isinstance(value, int | float) and abs(value) < 1e15 else None
-
-
-def _is_quoted_number(value: object, whole: bool) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        int(value) if whole else float(value)
-    except ValueError:
-        return False
-    return True
 
 
 def _is_clean(text: str) -> bool:

@@ -16,7 +16,7 @@ class Document:
     tree: object = None
     lines: dict[Path, int] = field(default_factory=dict)
     raw: dict[Path, str] = field(default_factory=dict)
-    """YAML only: an unquoted scalar as it was written (`1.10` is read as the number 1.1)."""
+    """YAML only: unquoted scalars as they were written (`1.10` is read as the number 1.1)."""
     faults: list[Fault] = field(default_factory=list)
     readable: bool = True
     """False: there is no tree, `faults` says why."""

@@ -39,15 +39,15 @@ def _of(seconds: float) -> timedelta:
     try:
         finite = math.isfinite(seconds)
     except OverflowError:
-        raise ValueError("too long") from None
+        raise ValueError("it is too long") from None
     if not finite:
         raise ValueError("not a finite number")
     if seconds < 0:
-        raise ValueError("negative")
+        raise ValueError("it is negative")
     try:
         return timedelta(seconds=seconds)
     except OverflowError:
-        raise ValueError("too long") from None
+        raise ValueError("it is too long") from None
 
 
 def _is_number(text: str) -> bool:

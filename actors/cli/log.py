@@ -19,7 +19,7 @@ _FILE_FORMAT = "{time:YYYY-MM-DDTHH:mm:ss.SSSZ} {level: <8} {name}: {message}"
 
 
 def configure_log(output: Output, *, verbose: int, quiet: bool, file: str | None) -> None:
-    """Replace every sink.  `verbose` counts the -v.  Raises OSError when `file` cannot be opened."""
+    """Replace every sink.  `verbose` counts the -v.  Raises OSError: `file` cannot be opened."""
     level = "ERROR" if quiet else _LEVELS[min(verbose, len(_LEVELS) - 1)]
     logger.remove()
 

@@ -48,7 +48,10 @@ def _refuse(document: Document, text: str, error: json.JSONDecodeError) -> None:
     expected = next((e for start, e in _EXPECTED.items() if reason.startswith(start)), reason)
     rest = text[error.pos : error.pos + 1]
     found = quoted(rest) if rest else "the end of the file"
-    document.unreadable(expected, found, error.lineno, _HINTS.get(rest))
+    hint = _HINTS.get(rest)
+    if rest and rest in "]}" and text[: error.pos].rstrip().endswith(","):
+        hint = f"JSON has no comma before {rest}"
+    document.unreadable(expected, found, error.lineno, hint)
 
 
 class _Walk:

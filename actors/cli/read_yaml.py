@@ -22,12 +22,20 @@ _FLOAT = re.compile(
     r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII
 )
 _INFINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-_PREFIX = "tag:yaml.org,2002:"
-_STRING_TAGS = (f"{_PREFIX}str", "!")
+_PLAIN = "plain"
+_QUOTED = "quoted"
+_STRING, _MAPPING, _SEQUENCE = (f"tag:yaml.org,2002:{kind}" for kind in ("str", "map", "seq"))
+_HARMLESS_TAGS = (_PLAIN, _QUOTED, _STRING, _MAPPING, _SEQUENCE)
 
 
 class _Composer(yaml.SafeLoader):
-    """Composes nodes only: nothing is constructed by PyYAML."""
+    """Composes nodes only: nothing is constructed, and no scalar resolved, by PyYAML."""
+
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: object) -> str:
+        """The tag of a node that has none of its own, whatever its `value`."""
+        del value
+        is_plain = isinstance(implicit, tuple) and implicit[0]
+        return _PLAIN if is_plain or kind is not yaml.ScalarNode else _QUOTED
 
 
 def read_yaml(document: Document, text: str) -> None:
@@ -67,6 +75,9 @@ class _Walk:
         if self._places > _PLACES_MAX or id(node) in self._open:
             raise _Explodes
         self._document.lines.setdefault(path, node.start_mark.line + 1)
+        if node.tag not in _HARMLESS_TAGS:
+            tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+            self._document.fault(path, "a plain value", f"the tag {quoted(tag)}")
         self._open.add(id(node))
         try:
             if isinstance(node, yaml.MappingNode):
@@ -102,19 +113,10 @@ class _Walk:
 
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> object:
         text = str(node.value)
-        if node.tag.startswith("!") and node.tag != "!":
-            self._document.fault(path, "a plain value", f"the tag {quoted(node.tag)}")
+        if node.tag != _PLAIN:
             return text
-        if node.style is not None or (node.tag in _STRING_TAGS and not _resolves(text)):
-            return text
-        value = _plain(text)
-        if not isinstance(value, str):
-            self._document.raw[path] = text
-        return value
-
-
-def _resolves(text: str) -> bool:
-    return not isinstance(_plain(text), str)
+        self._document.raw[path] = text
+        return _plain(text)
 
 
 def _plain(text: str) -> object:
