@@ -41,7 +41,7 @@ class _Repeats(Struct):
 
 
 class RepeatedFailureFilter:
-    """Says which occurrences of a failure are worth a line.  Not safe for threads."""
+    """Says which occurrences of a failure are worth a line.  Safe for threads."""
 
     def __init__(self, keys_max: int = KEYS_MAX) -> None:
         if keys_max < 1:
@@ -49,10 +49,20 @@ class RepeatedFailureFilter:
         self._keys_max = keys_max
         self._repeats: OrderedDict[Hashable, _Repeats] = OrderedDict()
         """The latest seen stands last; the one that was not seen for longest is forgotten first."""
+        self._lock = threading.Lock()
 
     def count(self, key: Hashable, now: datetime) -> int | None:
         """How often `key` has occurred, this time included, if that is worth a line: at a power of
         two, and when the last line is an hour old.  None otherwise."""
+        with self._lock:
+            return self._count(key, now)
+
+    def forget(self, key: Hashable) -> None:
+        """The failure is over: its next occurrence is a first one again."""
+        with self._lock:
+            self._repeats.pop(key, None)
+
+    def _count(self, key: Hashable, now: datetime) -> int | None:
         repeats = self._repeats.get(key)
         if repeats is None:
             if len(self._repeats) >= self._keys_max:
@@ -67,10 +77,6 @@ class RepeatedFailureFilter:
         repeats.written_at = now
         return repeats.count
 
-    def forget(self, key: Hashable) -> None:
-        """The failure is over: its next occurrence is a first one again."""
-        self._repeats.pop(key, None)
-
 
 class FoldedLog:
     """Writes to the log what `RepeatedFailureFilter` lets through.  Safe for threads."""
@@ -78,13 +84,11 @@ class FoldedLog:
     def __init__(self, clock: Clock, keys_max: int = KEYS_MAX) -> None:
         self._clock = clock
         self._filter = RepeatedFailureFilter(keys_max)
-        self._lock = threading.Lock()
 
     def write(self, level: str, key: Hashable, text: str, **bound: object) -> int | None:
         """Write `text` at the level if its turn has come, with the count from the second time on;
         answers the count when it was written.  `key` says what counts as identical."""
-        with self._lock:
-            count = self._filter.count(key, self._clock.now())
+        count = self._filter.count(key, self._clock.now())
         if count is not None:
             repeated = f" (occurrence {count})" if count > 1 else ""
             logger.bind(repeats=count, **bound).log(level, "{}{}", text, repeated)
@@ -92,5 +96,4 @@ class FoldedLog:
 
     def forget(self, key: Hashable) -> None:
         """The failure is over: its next occurrence is written as a first one."""
-        with self._lock:
-            self._filter.forget(key)
+        self._filter.forget(key)
