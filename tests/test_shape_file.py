@@ -271,8 +271,8 @@ class TestCautions:
         found = self.cautions(tmp_path, TOML.replace("[::1]:7000", "0.0.0.0:7000"))
         assert found == [
             (
-                "32: swarm.listen: other machines can reach this address; nodes prove themselves by "
-                "token, unencrypted"
+                "32: swarm.listen: other machines can reach this address; "
+                "nodes prove themselves by token, unencrypted"
             )
         ]
 

@@ -32,8 +32,8 @@ def test_a_missing_file_is_told_with_the_name_that_was_meant() -> None:
 def test_a_missing_directory() -> None:
     assert faults("nowhere/shape.toml") == [
         (
-            'nowhere/shape.toml: expected a file, found nothing there; there is no directory "nowhere" '
-            "either"
+            "nowhere/shape.toml: expected a file, found nothing there; "
+            'there is no directory "nowhere" either'
         )
     ]
 
@@ -87,8 +87,8 @@ class TestInEveryFormat:
         Path(f"shape.{suffix}").write_bytes(b"\n\nx = '\xff'\n")
         assert faults(f"shape.{suffix}") == [
             (
-                f"shape.{suffix}:3: expected a text in UTF-8, found the byte 0xff, which is not UTF-8; "
-                "save the file as UTF-8"
+                f"shape.{suffix}:3: expected a text in UTF-8, found the byte 0xff, "
+                "which is not UTF-8; save the file as UTF-8"
             )
         ]
 

@@ -27,7 +27,9 @@ class UpScreen:
     def __init__(self, options: UpOptions, output: Output) -> None:
         self._options = options
         self._output = output
-        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        """Held while data is written: for as long as the reader stalls."""
+        self._ending = threading.Lock()
         self._ended = False
 
     def event(self, event: ClusterEvent) -> None:
@@ -37,7 +39,7 @@ class UpScreen:
             return
         if options.quiet and event.kind not in TROUBLE:
             return
-        with self._lock:
+        with self._writing:
             if self._ended:
                 return
             if options.once:
@@ -67,13 +69,14 @@ class UpScreen:
 
     def end(self, report: UpReport) -> bool:
         """The last word.  False: it has been spoken already."""
-        with self._lock:
+        with self._ending:
             if self._ended:
                 return False
             self._ended = True
         self._tell_end(report)
         if self._options.json:
-            self._output.data(as_json(report))
+            with self._writing:
+                self._output.data(as_json(report))
         return True
 
     def _tell_end(self, report: UpReport) -> None:

@@ -230,6 +230,10 @@ class UpSession:
         self._screen.end(self._report)
         if code == exit_codes.DONE and self._code_of_reader is not None:
             return self._code_of_reader  # The report itself was not read.
+        if self._pump is not None and self._pump.is_alive():
+            # It is stuck in a write that nobody reads, and the interpreter, which flushes the same
+            # stream when it ends, would abort over it.
+            self._end_process(code)
         return code
 
     # -- waiting ----------------------------------------------------------------------------------

@@ -1,0 +1,365 @@
+"""`up` against a cluster of the test's own, in a process of its own: signals, streams, exit codes.
+
+The same on real processes is in `test_cli_up_processes`.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from cluster_reconciler.actors.cli.reports import EventLine, UpReport
+
+SHAPE = "run_id: 7\ngroups:\n- {group_id: w, role: r, count: 1, provider: process}\n"
+
+PROGRAM = """
+import json, os, sys, threading, time
+from datetime import UTC, datetime, timedelta
+from cluster_reconciler.actors import *
+from cluster_reconciler.actors.cli.arguments import UpOptions, make_parser
+from cluster_reconciler.actors.cli.output import prepare_streams
+from cluster_reconciler.actors.cli.up import up
+from cluster_reconciler.executors.provider import ListedLease
+from cluster_reconciler.messages import *
+
+behaviour = json.loads(os.environ["BEHAVIOUR"])
+now = datetime.now(UTC)
+LEFT = (LeftLease("w-0", 1, "process", "lease-1", "run 7, node w-0, attempt 1", True, "stage x"),)
+
+
+def status(ready):
+    node = NodeStatus("w-0", "w", "process", True, 1, NodeStage.DORMANT, NodeIntent.ACTIVE, ready,
+                      None, None, now, "lease-1", 5, 0, None, None)
+    return ClusterStatus(now, 7, 1, 1, ready, StatusCounts(1, int(ready), 0, 0, 0, 0, 0), (node,),
+                         None)
+
+
+class Fake:
+    leftovers = ()
+
+    def __init__(self):
+        self.ended = threading.Event()
+        self.left = LEFT
+
+    def wait_converged(self, timeout=None):
+        if behaviour.get("dies"):
+            raise DriverDied("a bug", LEFT)
+        if behaviour.get("converges", True):
+            return status(True)
+        if not self.ended.wait(None if timeout is None else timeout.total_seconds()):
+            raise NotConverged(status(False))
+        raise ClusterError("closed")
+
+    def status(self):
+        if behaviour.get("dies_later"):
+            raise DriverDied("a late bug", LEFT)
+        return status(True)
+
+    def events(self):
+        at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+        yield ClusterEvent(at, EventKind.READY, "w-0", 1, "ready\\nindeed \\x1b[31m")
+        yield ClusterEvent(at, EventKind.OUTPUT, "w-0", 1, "hello")
+        if behaviour.get("dies_later"):
+            return
+        if behaviour.get("floods"):
+            yield ClusterEvent(at, EventKind.STAGE, "w-0", 1, "on and on " * 100_000)
+        while not self.ended.wait(0.02):
+            if behaviour.get("chatters"):
+                yield ClusterEvent(at, EventKind.STAGE, "w-0", 1, "on and on")
+
+    def drain(self, timeout=None):
+        if behaviour.get("dies") or behaviour.get("dies_later"):
+            raise DriverDied("a bug", LEFT)
+        if behaviour.get("drain") == "hangs":
+            time.sleep(3600)
+        if behaviour.get("drain") == "fails":
+            raise DrainIncomplete(LEFT)
+        self.left = ()
+
+    def possibly_left(self):
+        return self.left
+
+    def close(self, drain=True):
+        self.ended.set()
+        print("closed", file=sys.stderr, flush=True)
+
+
+def start(loaded, trace, drain_timeout):
+    if "refuses" in behaviour:
+        raise RunLocked("run 7 is driven by process 42 already")
+    print("started", file=sys.stderr, flush=True)
+    time.sleep(behaviour.get("start_takes", 0))
+    return Fake()
+
+
+prepare_streams()
+sys.exit(up(make_parser().parse_args(sys.argv[1:], UpOptions()), start))
+"""
+
+Run = Callable[..., "Up"]
+
+
+class Up:
+    """A running `up`; stderr goes to a file, so that it can be watched."""
+
+    def __init__(self, folder: Path, arguments: list[str], behaviour: dict[str, object]) -> None:
+        (folder / "shape.yaml").write_text(SHAPE)
+        self.errors = folder / "stderr"
+        environment = {**os.environ, "BEHAVIOUR": json.dumps(behaviour), "TZ": "UTC"}
+        with self.errors.open("wb") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", PROGRAM, "up", *arguments],
+                cwd=folder,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
+
+    def wait_for(self, text: str) -> None:
+        deadline = time.monotonic() + 30
+        while text not in self.errors.read_text():
+            assert self.process.poll() is None, self.errors.read_text()
+            assert time.monotonic() < deadline, f"no {text!r} in: {self.errors.read_text()}"
+            time.sleep(0.01)
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self) -> tuple[int, str, str]:
+        """Exit code, stdout, stderr; no traceback may be in it."""
+        out, _ = self.process.communicate(timeout=30)
+        errors = self.errors.read_text()
+        assert "Traceback" not in errors
+        assert "Exception ignored" not in errors
+        return self.process.returncode, out.decode(), errors
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    running: list[Up] = []
+
+    def start(*arguments: str, **behaviour: object) -> Up:
+        running.append(Up(tmp_path, ["shape.yaml", *arguments], behaviour))
+        return running[-1]
+
+    yield start
+    for up in running:
+        if up.process.poll() is None:
+            up.process.kill()
+            up.process.wait()
+        if up.process.stdout is not None:
+            up.process.stdout.close()
+
+
+def report_of(out: str) -> UpReport:
+    return msgspec.json.decode(out.splitlines()[-1], type=UpReport)
+
+
+class TestOnce:
+    def test_it_converges_prints_an_aligned_table_drains_and_exits_0(self, run: Run) -> None:
+        code, out, errors = run("--once").end()
+        assert code == 0
+        header, row = out.splitlines()
+        assert header.split() == [
+            "NODE", "PROVIDER", "STAGE", "READY", "ATTEMPT", "AGE", "LEASE", "REMARK",
+        ]  # fmt: skip
+        assert row.split() == ["w-0", "process", "dormant", "yes", "1", "0ms", "lease-1"]
+        assert header.index("READY") == row.index("yes")
+        assert "drained: nothing is left" in errors
+
+    def test_json_is_one_document_and_prose_goes_to_stderr(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        code, out, errors = run("--once", "--json", "-v").end()
+        document: dict[str, Any] = json.loads(out)
+        assert out.count("\n") == 1
+        assert code == document["exit_code"] == 0
+        assert document["run_id"] == 7
+        assert document["generation"] == 1
+        assert document["converged"] is True
+        assert document["drained"] is True
+        assert document["left"] == []
+        assert document["counts"]["ready"] == 1
+        assert [node["node"] for node in document["nodes"]] == ["w-0"]
+        assert "03:04:05 w-0 ready | indeed \\x1b[31m (attempt 1)" in errors
+
+    def test_quiet_says_nothing_but_the_data(self, run: Run) -> None:
+        code, out, errors = run("--once", "-q").end()
+        assert (code, len(out.splitlines())) == (0, 2)
+        assert errors.splitlines() == ["started", "closed"]
+
+    def test_not_converged_in_time_drains_and_exits_4(self, run: Run) -> None:
+        code, out, _ = run("--once", "--json", "--timeout", "50ms", converges=False).end()
+        report = report_of(out)
+        assert code == report.exit_code == 4
+        assert (report.converged, report.drained) == (False, True)
+        assert report.error is not None
+        assert "0 of 1 nodes are ready" in report.error
+
+    def test_leases_left_after_the_drain_are_all_named_and_exit_1(self, run: Run) -> None:
+        code, out, errors = run("--once", "--json", drain="fails").end()
+        report = report_of(out)
+        assert code == report.exit_code == 1
+        assert report.drained is False
+        assert [lease.lease_id for lease in report.left] == ["lease-1"]
+        assert "lease lease-1 of run 7, node w-0, attempt 1" in errors
+
+    def test_a_dead_driver_exits_1_and_names_what_may_be_left(self, run: Run) -> None:
+        code, out, errors = run("--once", "--json", dies=True).end()
+        assert code == report_of(out).exit_code == 1
+        assert "the driver died: a bug" in errors
+        assert [lease.lease_id for lease in report_of(out).left] == ["lease-1"]
+
+
+class TestStaying:
+    def test_a_line_for_each_change_and_no_output_of_nodes(self, run: Run) -> None:
+        up = run()
+        up.wait_for("converged: 1 of 1 nodes are ready")
+        up.send(signal.SIGTERM)
+        code, out, _ = up.end()
+        assert code == 143
+        assert out.splitlines() == ["03:04:05 w-0 ready | indeed \\x1b[31m (attempt 1)"]
+
+    def test_json_is_an_event_a_line_and_the_report_last(self, run: Run) -> None:
+        up = run("--json", "-v")
+        up.wait_for("converged")
+        up.send(signal.SIGINT)
+        code, out, _ = up.end()
+        *events, report = out.splitlines()
+        decoded = [msgspec.json.decode(line, type=EventLine).event.text for line in events]
+        assert decoded == ["ready\nindeed \x1b[31m", "hello"]
+        assert code == report_of(report).exit_code == 130
+        assert report_of(report).signal == "SIGINT"
+
+    def test_a_driver_that_dies_while_it_stays_ends_it(self, run: Run) -> None:
+        code, _, errors = run(dies_later=True).end()
+        assert code == 1
+        assert "the driver died" in errors
+
+
+class TestSignals:
+    @pytest.mark.parametrize(
+        ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+    )
+    @pytest.mark.parametrize("converges", [True, False])
+    def test_the_first_one_drains_and_says_how_to_force(
+        self, run: Run, number: signal.Signals, code: int, converges: bool
+    ) -> None:
+        up = run(converges=converges)
+        up.wait_for("converged" if converges else "started")
+        up.send(number)
+        ended, _, errors = up.end()
+        assert ended == code
+        assert f"kill {up.process.pid}`, ends it at once" in errors
+        assert "drained: nothing is left" in errors
+
+    def test_one_during_the_start_drains_what_the_start_makes(self, run: Run) -> None:
+        up = run(start_takes=0.5)
+        up.wait_for("started")
+        up.send(signal.SIGINT)
+        code, _, errors = up.end()
+        assert code == 130
+        assert "SIGINT: drains as soon as the start is done" in errors
+        assert "drained: nothing is left" in errors
+
+    def test_one_during_the_drain_of_once_does_not_cut_it_short(self, run: Run) -> None:
+        up = run("--once", drain="hangs")
+        up.wait_for("draining")
+        up.send(signal.SIGINT)
+        up.wait_for("SIGINT: already draining")
+        assert up.process.poll() is None
+
+    @pytest.mark.parametrize("flags", [[], ["--json"], ["--once", "--json"]])
+    def test_the_second_ends_within_two_seconds_and_names_what_may_be_left(
+        self, run: Run, flags: list[str]
+    ) -> None:
+        # given a drain that hangs
+        up = run(*flags, drain="hangs", converges=False)
+        up.wait_for("started")
+        up.send(signal.SIGINT)
+        up.wait_for("SIGINT: draining")
+        # when a second signal comes
+        up.send(signal.SIGINT)
+        began = time.monotonic()
+        code, out, errors = up.end()
+        # then it ends at once, and the exit code agrees with the text
+        assert time.monotonic() - began < 2
+        assert code == 1
+        assert "lease lease-1 of run 7, node w-0, attempt 1" in errors
+        if flags:
+            report = report_of(out)
+            assert [lease.lease_id for lease in report.left] == ["lease-1"]
+            assert (report.exit_code, report.drained) == (1, False)
+
+    def test_the_second_ends_it_even_when_nobody_reads_stdout(self, run: Run) -> None:
+        # given a full pipe, in which the next write is stuck
+        up = run(floods=True, drain="hangs")
+        up.wait_for("converged")
+        up.send(signal.SIGINT)
+        up.wait_for("SIGINT: draining")
+        up.send(signal.SIGTERM)
+        began = time.monotonic()
+        up.process.wait(timeout=10)
+        assert time.monotonic() - began < 2
+        assert "lease lease-1" in up.errors.read_text()
+
+
+class TestReadersThatGoAway:
+    def test_one_that_stalls_holds_up_no_drain_and_no_end(self, run: Run) -> None:
+        # given a full pipe, in which the next write is stuck
+        up = run(floods=True)
+        up.wait_for("converged")
+        up.send(signal.SIGINT)
+        assert up.process.wait(timeout=30) == 130
+        errors = up.errors.read_text()
+        assert "drained: nothing is left" in errors
+        assert "Fatal" not in errors
+
+    def test_a_closed_pipe_drains(self, run: Run) -> None:
+        up = run(chatters=True)
+        assert up.process.stdout is not None
+        up.process.stdout.readline()
+        up.process.stdout.close()
+        assert up.process.wait(timeout=30) == 141
+        errors = up.errors.read_text()
+        assert "stdout takes no more data: Broken pipe" in errors
+        assert "drained: nothing is left" in errors
+        assert "Traceback" not in errors
+
+    def test_a_document_that_nobody_reads_is_not_success(self, run: Run) -> None:
+        up = run("--once", "--json")
+        assert up.process.stdout is not None
+        up.process.stdout.close()
+        assert up.process.wait(timeout=30) == 141
+        assert "closed" in up.errors.read_text()
+
+
+class TestBeforeTheStart:
+    def test_a_broken_shape_exits_2_with_its_faults(self, run: Run, tmp_path: Path) -> None:
+        (tmp_path / "broken.json").write_text('{"run_id": -1}')
+        up = Up(tmp_path, ["broken.json", "--json"], {})
+        code, out, errors = up.end()
+        report = report_of(out)
+        assert code == report.exit_code == 2
+        assert [fault.path for fault in report.faults] == ["groups", "run_id"]
+        assert "started" not in errors
+
+    def test_a_run_that_another_process_drives_exits_2(self, run: Run) -> None:
+        code, out, errors = run("--once", "--json", refuses=True).end()
+        assert code == report_of(out).exit_code == 2
+        assert "run 7 is driven by process 42 already" in errors
+
+    def test_a_log_that_cannot_be_written_exits_2(self, run: Run) -> None:
+        code, out, errors = run("--log", "/dev/null/x", "--once", "--json").end()
+        assert code == report_of(out).exit_code == 2
+        assert "--log /dev/null/x: cannot be written" in errors
