@@ -120,6 +120,7 @@ class UpSession:
         self._first_signal: signal.Signals | None = None
         self._code_of_reader: int | None = None
         self._pump: threading.Thread | None = None
+        self._events_ended = False
 
     # -- called from other threads ----------------------------------------------------------------
 
@@ -247,6 +248,8 @@ class UpSession:
         """The job's result; without a job only an interruption ends it.  Raises _Stopped when
         stoppable, and what the job raised.  `idle` is called now and then."""
         while True:
+            if job is None and self._events_ended:
+                self._cluster_ended()
             try:
                 message = self._inbox.get(timeout=TELL_EVERY_S if idle is not None else None)
             except Empty:
@@ -261,8 +264,8 @@ class UpSession:
                 self._screen.warn(f"{message.number.name}: already draining; {_how_to_force()}")
             elif isinstance(message, _ReaderGone) and stoppable:
                 raise _Stopped(self._code_of_reader or exit_codes.READER_GONE)
-            elif isinstance(message, _EventsEnded) and job is None:
-                self._cluster_ended()
+            elif isinstance(message, _EventsEnded):
+                self._events_ended = True  # Perhaps before anybody stays: it is not forgotten.
 
     def _cluster_ended(self) -> None:
         """Nobody asked it to: raises the reason."""
