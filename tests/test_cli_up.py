@@ -198,8 +198,9 @@ class TestOnce:
         assert (code, len(out.splitlines())) == (0, 2)
         assert errors.splitlines() == ["started", "closed"]
 
-    def test_not_converged_in_time_drains_and_exits_4(self, run: Run) -> None:
-        code, out, _ = run("--once", "--json", "--timeout", "50ms", converges=False).end()
+    @pytest.mark.parametrize("timeout", ["50ms", "0"])
+    def test_not_converged_in_time_drains_and_exits_4(self, run: Run, timeout: str) -> None:
+        code, out, _ = run("--once", "--json", "--timeout", timeout, converges=False).end()
         report = report_of(out)
         assert code == report.exit_code == 4
         assert (report.converged, report.drained) == (False, True)

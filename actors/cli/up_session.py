@@ -35,13 +35,13 @@ from cluster_reconciler.actors.errors import (
 from cluster_reconciler.actors.events import ClusterEvent
 from cluster_reconciler.actors.status import ClusterStatus
 from cluster_reconciler.actors.swarm_address import SwarmListenError
-from cluster_reconciler.executors.provider import ListedLease
+from cluster_reconciler.executors.provider import ListedLease, ProviderError
 from cluster_reconciler.messages import ShapeRefused
 
 TELL_EVERY_S = 5.0
 """How often a drain says what it still waits for."""
 
-_REFUSALS = (ShapeRefused, RunLocked, SwarmListenError, OSError)
+_REFUSALS = (ShapeRefused, RunLocked, SwarmListenError, ProviderError, OSError)
 """A start that fails so has made nothing."""
 
 T = TypeVar("T")
@@ -194,7 +194,9 @@ class UpSession:
         cluster = self._cluster
         assert cluster is not None, "the cluster has started"
         options = self._options
-        timeout = options.timeout or (ONCE_TIMEOUT if options.once else None)
+        timeout = options.timeout
+        if timeout is None and options.once:
+            timeout = ONCE_TIMEOUT
         status = self._wait(self._job("converge", lambda: cluster.wait_converged(timeout)))
         self._report = replace(self._report, converged=True)
         self._observe(status)
