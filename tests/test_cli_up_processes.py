@@ -15,26 +15,23 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("cluster_reconciler.executors.providers.process")
-
 DEADLINE_S = 60.0
 
 
 class Up:
     """A running command, with a state directory of its own."""
 
-    def __init__(self, example: Path, folder: Path, *flags: str) -> None:
+    def __init__(self, example: Path, folder: Path, *flags: str, out: Path | None = None) -> None:
         self.state = folder / "state"
-        self.marker = f"MARKER_{os.urandom(8).hex()}"
         self._errors = folder / "stderr"
-        self._out = folder / "stdout"
-        environment = {**os.environ, "XDG_STATE_HOME": str(self.state), self.marker: "1"}
-        with self._errors.open("wb") as errors, self._out.open("wb") as out:
+        self._out = out if out is not None else folder / "stdout"
+        environment = {**os.environ, "XDG_STATE_HOME": str(self.state)}
+        with self._errors.open("wb") as errors, self._out.open("wb") as stdout:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "cluster_reconciler.actors", "up", str(example), *flags],
                 env=environment,
                 stdin=subprocess.DEVNULL,
-                stdout=out,
+                stdout=stdout,
                 stderr=errors,
                 start_new_session=True,
             )
@@ -60,17 +57,19 @@ class Up:
         return code
 
     def processes(self) -> list[int]:
-        """Every process that inherited this command's environment, itself included."""
+        """The command itself, and all that names or stands in a place below its state directory."""
+        marker = str(self.state)
         found = []
         for folder in Path("/proc").iterdir():
             if not folder.name.isdigit():
                 continue
             try:
                 state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
-                environment = (folder / "environ").read_bytes()
+                told = b"".join((folder / name).read_bytes() for name in ("environ", "cmdline"))
+                place = str((folder / "cwd").readlink())
             except OSError:
                 continue
-            if state != "Z" and self.marker.encode() in environment:
+            if state != "Z" and (marker.encode() in told or place.startswith(marker)):
                 found.append(int(folder.name))
         return found
 
@@ -79,6 +78,10 @@ class Up:
         while self.processes():
             assert time.monotonic() < deadline, f"still running: {self.processes()}"
             time.sleep(0.02)
+
+    def leases(self) -> list[Path]:
+        """The directories of leases that exist."""
+        return sorted((self.state / "cluster-reconciler").glob("run-*/*"))
 
 
 @pytest.fixture
@@ -112,6 +115,7 @@ def test_once_json_is_one_document_with_every_node_ready_and_leaves_nothing(
     ]
     assert (document["converged"], document["drained"], document["left"]) == (True, True, [])
     up.await_nothing_left()
+    assert up.leases() == []
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -122,10 +126,12 @@ def test_a_signal_drains(
     ups.append(up)
     up.wait_for_errors("converged: 5 of 5 nodes are ready")
     assert len(up.processes()) >= 6
+    assert len(up.leases()) == 5
     up.process.send_signal(number)
     assert up.wait() == code
     assert "drained: nothing is left" in up.errors
     up.await_nothing_left()
+    assert up.leases() == []
 
 
 def test_a_second_signal_ends_within_two_seconds_and_no_process_outlives_it(
@@ -154,3 +160,17 @@ def test_a_second_signal_ends_within_two_seconds_and_no_process_outlives_it(
     ups.append(again)
     assert again.wait() == 0, again.errors
     again.await_nothing_left()
+    assert again.leases() == []
+
+
+def test_a_reader_that_goes_away_leaves_no_machine_behind(
+    example: Path, tmp_path: Path, ups: list[Up]
+) -> None:
+    # given a stdout that is full from the first byte on
+    up = Up(example, tmp_path, out=Path("/dev/full"))
+    ups.append(up)
+    assert up.wait() == 1
+    assert "stdout takes no more data: No space left on device" in up.errors
+    assert "drained: nothing is left" in up.errors
+    up.await_nothing_left()
+    assert up.leases() == []

@@ -26,6 +26,7 @@ from cluster_reconciler.messages import NODES_MAX
 
 _SWARM = SwarmEntry()
 AN_ADDRESS = 'host:port with a port from 0 to 65535, such as "127.0.0.1:0"'
+A_PLAIN_NAME = "a name without spaces and slashes"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -60,6 +61,9 @@ def _provider_names(document: Document, tree: dict[str, object]) -> list[str]:
     names = list(KINDS)
     directories: dict[str, str] = {}
     for name, entry in _tables(tree, "providers"):
+        if not _is_plain_name(name):
+            # It becomes the name of a directory.
+            document.fault(("providers", name), A_PLAIN_NAME, quoted(name))
         if name not in names:
             names.append(name)
         kind = entry.get("kind", name)
@@ -107,14 +111,18 @@ def _judge_group_id(
     if not isinstance(group_id, str) or not group_id:
         return
     place = (*path, "group_id")
-    if not group_id.isprintable() or re.search(r"[\s/]", group_id):
-        document.fault(place, "a name without spaces and slashes", quoted(group_id))
+    if not _is_plain_name(group_id):
+        document.fault(place, A_PLAIN_NAME, quoted(group_id))
     if group_id in seen:
         line = document.line_of(seen[group_id])
         first = f"{format_path(seen[group_id])}{f' on line {line}' if line is not None else ''}"
         found = f"{quoted(group_id)}, which is also the name of {first}"
         document.fault(place, "a name of its own", found, hint="rename one")
     seen.setdefault(group_id, path)
+
+
+def _is_plain_name(name: str) -> bool:
+    return name.isprintable() and not re.search(r"[\s/]", name) and name not in {".", ".."}
 
 
 def _judge_env(document: Document, path: Path, boot: object, cautions: list[Caution]) -> None:

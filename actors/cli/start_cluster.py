@@ -13,6 +13,7 @@ from cluster_reconciler.actors.runtime import Cluster
 from cluster_reconciler.actors.swarm import SwarmListener
 from cluster_reconciler.executors.provider import Provider
 from cluster_reconciler.executors.providers.process import ProcessProvider
+from cluster_reconciler.executors.providers.process.provider import default_state_dir
 
 
 def start_cluster(loaded: LoadedShape, trace: Path | None, drain_timeout: timedelta) -> Cluster:
@@ -42,7 +43,11 @@ def start_cluster(loaded: LoadedShape, trace: Path | None, drain_timeout: timede
 
 
 def _process(settings: ProviderSettings) -> Provider:
-    return ProcessProvider(state_dir=settings.state_dir)
+    state_dir = settings.state_dir
+    if state_dir is None and settings.name != settings.kind:
+        # Two providers in one directory would take each other's leases for their own.
+        state_dir = default_state_dir() / "providers" / settings.name
+    return ProcessProvider(state_dir, kind=settings.name)
 
 
 _MAKERS: dict[str, Callable[[ProviderSettings], Provider]] = {PROCESS: _process}

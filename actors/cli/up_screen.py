@@ -11,13 +11,14 @@ from cluster_reconciler.actors.cli.encoding import as_json
 from cluster_reconciler.actors.cli.output import Output
 from cluster_reconciler.actors.cli.reports import EventLine, UpReport
 from cluster_reconciler.actors.cli.words import (
+    DETAILS,
     TROUBLE,
     event_line,
     left_lines,
     plain_table,
     rich_table,
 )
-from cluster_reconciler.actors.events import ClusterEvent, EventKind
+from cluster_reconciler.actors.events import ClusterEvent
 from cluster_reconciler.actors.status import ClusterStatus
 
 
@@ -35,7 +36,7 @@ class UpScreen:
     def event(self, event: ClusterEvent) -> None:
         """Something happened."""
         options = self._options
-        if event.kind is EventKind.OUTPUT and not options.verbose:
+        if event.kind in DETAILS and not options.verbose:
             return
         if options.quiet and event.kind not in TROUBLE:
             return

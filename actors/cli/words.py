@@ -17,9 +17,12 @@ COLUMNS = ("NODE", "PROVIDER", "STAGE", "READY", "ATTEMPT", "AGE", "LEASE", "REM
 WAITS_NAMED_MAX = 10
 
 TROUBLE = frozenset(
-    {EventKind.FAILED, EventKind.REFUSED, EventKind.WARNING, EventKind.DROPPED, EventKind.RETRY}
+    {EventKind.FAILED, EventKind.RETRY, EventKind.DIVERGED, EventKind.WARNING, EventKind.DROPPED}
 )
 """The events that are told with --quiet too."""
+
+DETAILS = frozenset({EventKind.OUTPUT, EventKind.REFUSED})
+"""Those that are told with --verbose only: they change nothing."""
 
 
 def one_line(text: str) -> str:
