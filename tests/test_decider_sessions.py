@@ -47,7 +47,7 @@ from tests.decider_words import (
 )
 
 CLOSED = BootstrapClosed(SESSION)
-ENDS = [
+ENDS: list[SessionObservation] = [
     CLOSED,
     BootstrapFailed(SESSION, "exit 1"),
     BootstrapObserved(SESSION, BootstrapStage.CONVERGED),

@@ -1,0 +1,530 @@
+"""Results of operations, folded (spec §7.1, §11; rules 7-9, 13-17, 19; L20, L22, L23, L27)."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from cluster_reconciler.decider import ManagedNode, RetryState, observe, reconcile_node, refusal
+from cluster_reconciler.messages import (
+    BootstrapAbsent,
+    BootstrapCancelled,
+    BootstrapConvergenceAccepted,
+    BootstrapStage,
+    BootstrapStarted,
+    CreateLease,
+    Disposition,
+    EffectError,
+    EndpointLookup,
+    LeaseAbsent,
+    LeaseCreated,
+    LeaseDestroyed,
+    NodeLost,
+    NodeStage,
+    OperationFailed,
+    OperationId,
+    OperationOutcome,
+    OperationSucceeded,
+    StartBootstrap,
+)
+from tests.decider_words import (
+    AMBIGUOUS,
+    ATTEMPT_ENDING,
+    ENDPOINT,
+    LEASE,
+    LEASED,
+    POLICY,
+    SESSION,
+    T0,
+    answered,
+    at,
+    bootstrapping,
+    cancelling,
+    cleaned_up,
+    creating,
+    deleting,
+    destroying,
+    dispatched,
+    failed,
+    fold,
+    handing_over,
+    leased,
+    looking_up,
+    new,
+    reachable,
+    starting,
+)
+
+EVERY_PENDING = {
+    "create": creating,
+    "look up": looking_up,
+    "start": starting,
+    "hand over": handing_over,
+    "cancel": cancelling,
+    "destroy": destroying,
+}
+
+
+def next_command(node: ManagedNode, now: float = 1000, *, wanted: bool = True) -> str:
+    """The row's effect, as the type of its command, or what else comes next."""
+    action = reconcile_node(node, node.record.desired if wanted else None, at(now)).action
+    effect = getattr(action, "effect", None)
+    return type(effect.command if effect else action).__name__
+
+
+# -- right outcomes (§7.1) ------------------------------------------------------------------------
+
+
+def test_a_lease_without_an_endpoint_is_created_and_its_wait_begins() -> None:
+    node = answered(creating(), LeaseCreated(LEASE), at(1))
+
+    assert (node.record.lease, node.record.connection) == (LEASE, None)
+    assert node.record.stage is NodeStage.LEASE_CREATED
+    assert node.progress is not None
+    assert (node.progress.wait, node.progress.deadline) == ("endpoint", at(601))
+
+
+def test_a_lease_with_an_endpoint_is_known_at_once() -> None:
+    node = answered(creating(), LEASED)
+
+    assert (node.record.lease, node.record.connection) == (LEASE, ENDPOINT)
+    assert (node.record.stage, node.progress) == (NodeStage.ENDPOINT_KNOWN, None)
+
+
+def test_a_look_up_that_finds_an_endpoint_ends_its_wait() -> None:
+    node = answered(looking_up(), EndpointLookup(ENDPOINT))
+
+    assert (node.record.stage, node.progress) == (NodeStage.ENDPOINT_KNOWN, None)
+
+
+def test_not_yet_is_probed_again_and_is_no_failure() -> None:
+    node = answered(looking_up(), EndpointLookup(), at(3))
+
+    assert node == replace(leased(), next_operation_sequence=3, retry=RetryState(0, at(5)))
+
+
+def test_a_started_session_is_addressed_and_its_facts_begin() -> None:
+    node = answered(starting(), BootstrapStarted(SESSION), at(3))
+
+    assert node.active_bootstrap == SESSION
+    assert node.record.bootstrap is not None
+    assert node.record.bootstrap.session_id == SESSION
+    assert node.record.stage is NodeStage.BOOTSTRAP_RUNNING
+
+
+def test_a_cancelled_session_leaves_its_facts() -> None:
+    node = answered(cancelling(), BootstrapCancelled())
+
+    assert node.active_bootstrap is None
+    assert node.record.bootstrap is not None
+    assert node.record.bootstrap.last_stage is BootstrapStage.CANCELLED
+
+
+def test_a_cancel_that_comes_after_the_sessions_own_end_changes_no_fact() -> None:
+    # given a cancel on its way, and a session that ends by itself
+    node = answered(cancelling(), BootstrapCancelled())
+    ended = replace(node, pending=cancelling().pending)
+
+    assert answered(ended, BootstrapCancelled()) == replace(ended, pending=None)
+
+
+def test_a_destroyed_lease_leaves_nothing() -> None:
+    node = answered(destroying(), LeaseDestroyed())
+
+    assert (node.record.lease, node.record.connection, node.active_bootstrap) == (None, None, None)
+
+
+def test_rule_17_asked_and_still_there_is_asked_again_and_is_no_failure() -> None:
+    node = answered(destroying(), LeaseDestroyed(confirmed=False), at(1))
+
+    assert node.record.lease == LEASE
+    assert node.retry == RetryState(0, next_effect_at=at(3))
+
+
+@pytest.mark.parametrize("pending", EVERY_PENDING.values(), ids=EVERY_PENDING)
+def test_rule_7_a_success_clears_pending_and_its_deadline(pending: object) -> None:
+    assert callable(pending)
+    node: ManagedNode = pending()
+    kind = node.pending.kind if node.pending else ""
+    node = replace(node, retry=replace(node.retry, next_effect_at=T0, consecutive_failures=3))
+    right: dict[str, OperationOutcome] = {
+        "create_lease": LEASED,
+        "lookup_endpoint": EndpointLookup(ENDPOINT),
+        "start_bootstrap": BootstrapStarted(SESSION),
+        "bootstrap_convergence_observed": BootstrapConvergenceAccepted(),
+        "cancel_bootstrap": BootstrapCancelled(),
+        "destroy_lease": LeaseDestroyed(),
+    }
+
+    after = answered(node, right[kind])
+
+    assert (after.pending, after.retry.next_effect_at) == (None, None)
+    # and only reaching ready resets the count
+    assert after.retry.consecutive_failures == (0 if after.record.ready else 3)
+
+
+# -- stale and twice (L22) ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("node", "operation", "reason"),
+    [
+        (creating(), (0, 1), "stale: op(0,1) is not pending, op(1,1) is"),
+        (creating(), (1, 2), "stale: op(1,2) is not pending, op(1,1) is"),
+        (creating(), (2, 1), "stale: op(2,1) is not pending, op(1,1) is"),
+        (reachable(), (1, 1), "stale: op(1,1) is not pending, nothing is"),
+    ],
+)
+def test_l22_what_answers_nothing_pending_is_refused(
+    node: ManagedNode, operation: tuple[int, int], reason: str
+) -> None:
+    stale = OperationId(node.attempt, 0)
+    stale = replace(stale, attempt=type(node.attempt)(operation[0]), sequence=operation[1])
+
+    for news in (OperationSucceeded(stale, LEASED), OperationFailed(stale, AMBIGUOUS)):
+        assert observe(node, news, T0, POLICY) is node
+        assert refusal(node, news) == reason
+
+
+# -- wrong outcomes (L23, rules 13, 16) -----------------------------------------------------------
+
+WRONG: dict[str, OperationOutcome] = {
+    "create": EndpointLookup(ENDPOINT),
+    "look up": LEASED,
+    "start": LeaseAbsent(),
+    "hand over": BootstrapCancelled(),
+    "cancel": LeaseDestroyed(),
+    "destroy": BootstrapCancelled(),
+}
+
+
+@pytest.mark.parametrize("kind", EVERY_PENDING)
+def test_l23_an_outcome_of_the_wrong_kind_is_never_adopted(kind: str) -> None:
+    before = EVERY_PENDING[kind]()
+    assert before.pending is not None
+
+    node = answered(before, WRONG[kind], at(5))
+
+    assert (node.record, node.active_bootstrap) == (before.record, before.active_bootstrap)
+    assert node.retry.last_error is not None
+    assert type(WRONG[kind]).__name__ in node.retry.last_error
+    assert (node.retry.consecutive_failures, node.retry.next_effect_at) == (1, at(6))
+    ambiguous = before.pending.id if kind in {"create", "start"} else None
+    assert node.retry.ambiguous_operation == ambiguous
+
+
+# -- failures by kind (§11; rules 13, 14, 16) -----------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["create", "look up", "hand over", "cancel", "destroy"])
+def test_a_definite_failure_keeps_the_attempt_and_backs_off(kind: str) -> None:
+    before = EVERY_PENDING[kind]()
+
+    node = answered(before, failed("quota"), at(5))
+
+    assert node.record == before.record
+    assert node.retry == RetryState(1, at(6), last_error="quota")
+
+
+def test_a_definite_failure_to_start_ends_the_attempt() -> None:
+    node = answered(starting(), failed("no route"), at(5))
+
+    assert (node.record.stage, node.record.failed_at) == (NodeStage.FAILED, at(5))
+    assert node.retry == RetryState(1, None, restart_at=at(6), last_error="no route")
+
+
+@pytest.mark.parametrize(("kind", "again"), [("create", CreateLease), ("start", StartBootstrap)])
+def test_l27_an_ambiguous_create_or_start_is_tried_again_by_the_same_attempt(
+    kind: str, again: type
+) -> None:
+    before = EVERY_PENDING[kind]()
+    assert before.pending is not None
+
+    node = answered(before, AMBIGUOUS, at(5))
+
+    assert node.record == before.record
+    assert node.retry == RetryState(
+        1,
+        next_effect_at=at(6),
+        last_error="lost",
+        ambiguous_operation=before.pending.id,
+        ambiguous_since=at(5),
+    )
+    assert next_command(node) == again.__name__
+
+
+@pytest.mark.parametrize("kind", ["look up", "hand over", "cancel", "destroy"])
+def test_rule_13_nothing_else_is_ambiguous(kind: str) -> None:
+    before = EVERY_PENDING[kind]()
+
+    assert answered(before, AMBIGUOUS, at(5)) == answered(before, failed("lost"), at(5))
+
+
+def test_rule_13_an_ambiguity_outlives_a_later_definite_failure() -> None:
+    node = dispatched(answered(creating(), AMBIGUOUS, at(5)), at(6))
+
+    node = answered(node, failed("quota"), at(7))
+
+    assert node.retry.ambiguous_operation == OperationId(node.attempt, 1)
+    assert node.retry.ambiguous_since == at(5)
+    # and a second ambiguous one does not take its name
+    again = answered(dispatched(node, at(60)), AMBIGUOUS, at(61))
+    assert again.retry.ambiguous_operation == OperationId(node.attempt, 1)
+
+
+@pytest.mark.parametrize("kind", ["create", "start", "look up"])
+def test_rule_16_an_attempt_ending_refusal_ends_the_attempt(kind: str) -> None:
+    before = EVERY_PENDING[kind]()
+    assert before.pending is not None
+
+    node = answered(before, ATTEMPT_ENDING, at(5))
+
+    assert (node.record.failed_at, node.record.failed_reason) == (at(5), "token refused")
+    # and what may exist under the old token is looked for before it is called gone
+    unsure = before.pending.id if kind != "look up" else None
+    assert node.retry.ambiguous_operation == unsure
+
+
+@pytest.mark.parametrize("kind", ["hand over", "cancel", "destroy"])
+def test_rule_16_elsewhere_attempt_ending_is_an_ordinary_failure(kind: str) -> None:
+    before = EVERY_PENDING[kind]()
+
+    assert answered(before, ATTEMPT_ENDING) == answered(before, failed("token refused"))
+
+
+def test_rule_16_a_look_that_is_refused_for_good_is_an_ordinary_failure() -> None:
+    look = dispatched(answered(deleting(creating()), AMBIGUOUS, at(1)), at(2))
+    assert look.pending is not None
+    assert look.pending.adopt_only
+
+    for error in (failed("token refused"), ATTEMPT_ENDING):
+        node = answered(look, error, at(3))
+        assert node.record.failed_at is None
+        assert (node.retry.consecutive_failures, node.retry.next_effect_at) == (2, at(5))
+
+
+@pytest.mark.parametrize("kind", ["create", "start"])
+def test_rule_16_no_retry_before_the_provider_wants_it(kind: str) -> None:
+    error = EffectError("throttled", Disposition.DEFINITE, retry_after=timedelta(seconds=30))
+
+    node = answered(EVERY_PENDING[kind](), error, at(5))
+
+    assert (node.retry.next_effect_at or node.retry.restart_at) == at(35)
+
+
+def test_a_retry_after_that_is_shorter_than_the_backoff_shortens_nothing() -> None:
+    error = EffectError("throttled", retry_after=timedelta(0))
+
+    assert answered(creating(), error, at(5)).retry.next_effect_at == at(6)
+
+
+@pytest.mark.parametrize("kind", EVERY_PENDING)
+def test_rule_25_what_was_not_run_is_an_ordinary_retry(kind: str) -> None:
+    error = failed("withdrawn", Disposition.AMBIGUOUS, not_run=True)
+
+    node = answered(EVERY_PENDING[kind](), error, at(5))
+
+    assert (node.record.failed_at, node.retry.ambiguous_operation) == (None, None)
+    assert (node.retry.consecutive_failures, node.retry.next_effect_at) == (1, at(6))
+
+
+# -- adoption and absence (rules 13-15) -----------------------------------------------------------
+
+
+def unsure_create() -> ManagedNode:
+    """Its create is of unknown outcome, and out again."""
+    return dispatched(answered(creating(), AMBIGUOUS), at(500))
+
+
+def unsure_start() -> ManagedNode:
+    """Its start is of unknown outcome, and out again."""
+    return dispatched(answered(starting(), AMBIGUOUS), at(500))
+
+
+def test_rule_13_adoption_clears_the_ambiguity() -> None:
+    for node in (
+        answered(unsure_create(), LEASED, at(500)),
+        answered(unsure_start(), BootstrapStarted(SESSION), at(500)),
+    ):
+        assert node.retry == RetryState(1, last_error="lost")
+
+
+@pytest.mark.parametrize(
+    ("unsure", "absent"), [(unsure_create(), LeaseAbsent()), (unsure_start(), BootstrapAbsent())]
+)
+def test_rule_15_conclusive_absence_clears_the_ambiguity_and_counts_nothing(
+    unsure: ManagedNode, absent: OperationOutcome
+) -> None:
+    assert unsure.pending is not None
+
+    node = answered(unsure, absent, at(500))
+
+    assert node.retry == RetryState(1, last_error="lost")
+    assert next_command(node, 500) in {"CreateLease", "StartBootstrap"}
+
+
+@pytest.mark.parametrize(
+    ("unsure", "absent"),
+    [
+        (unsure_create(), LeaseAbsent(conclusive=False)),
+        (unsure_start(), BootstrapAbsent(conclusive=False)),
+    ],
+)
+def test_rule_15_inside_the_settle_time_absence_is_probed_again(
+    unsure: ManagedNode, absent: OperationOutcome
+) -> None:
+    node = answered(unsure, absent, at(500))
+
+    assert node.retry == replace(unsure.retry, next_effect_at=at(502))
+
+
+@pytest.mark.parametrize(
+    ("first", "absent"), [(creating(), LeaseAbsent()), (starting(), BootstrapAbsent())]
+)
+def test_an_absence_that_nobody_asked_about_cannot_make_the_driver_spin(
+    first: ManagedNode, absent: OperationOutcome
+) -> None:
+    node = answered(first, absent, at(5))
+
+    assert node.retry == RetryState(0, next_effect_at=at(7))
+
+
+def test_an_inconclusive_absence_is_an_ambiguity_even_when_none_was_known() -> None:
+    node = answered(creating(), LeaseAbsent(conclusive=False), at(5))
+
+    assert node.retry.ambiguous_operation == OperationId(node.attempt, 1)
+
+
+def test_a_look_up_that_finds_the_lease_gone_fails_the_attempt() -> None:
+    node = answered(looking_up(), LeaseAbsent(), at(5))
+
+    assert node.record.failed_reason == "the provider says that the lease is gone"
+    assert node.record.lease == LEASE  # until its destroy confirms it
+
+
+def test_a_look_up_that_finds_the_lease_gone_perhaps_looks_again() -> None:
+    node = answered(looking_up(), LeaseAbsent(conclusive=False), at(5))
+
+    assert (node.record.failed_at, node.retry.next_effect_at) == (None, at(7))
+
+
+# -- while deleting, and once failed (rules 9, 14, 19; L20) ---------------------------------------
+
+
+def once_failed(node: ManagedNode) -> ManagedNode:
+    return fold(node, NodeLost("gone"))
+
+
+OVER = pytest.mark.parametrize("over", [deleting, once_failed])
+
+
+@OVER
+def test_rule_9_a_result_that_still_comes_is_a_fact_and_moves_nothing(over: object) -> None:
+    assert callable(over)
+    results: list[tuple[ManagedNode, OperationOutcome]] = [
+        (creating(), LEASED),
+        (creating(), LeaseCreated(LEASE)),
+        (looking_up(), EndpointLookup(ENDPOINT)),
+        (starting(), BootstrapStarted(SESSION)),
+        (handing_over(), BootstrapConvergenceAccepted()),
+    ]
+    for pending, outcome in results:
+        before: ManagedNode = over(pending)
+
+        node = answered(before, outcome, at(5))
+
+        assert (node.record.stage, node.record.ready) == (before.record.stage, False)
+        assert (node.record.failed_at, node.retry) == (before.record.failed_at, before.retry)
+        assert node.progress is None
+        assert node != before
+
+
+@OVER
+def test_l20_an_endpoint_that_is_not_there_yet_delays_no_cleanup(over: object) -> None:
+    assert callable(over)
+    for absent in (EndpointLookup(), LeaseAbsent(), LeaseAbsent(conclusive=False)):
+        node = answered(over(looking_up()), absent, at(5))
+
+        assert node.retry.next_effect_at is None
+        assert next_command(deleting(node, at(5)), 5) == "DestroyLease"
+
+
+def test_an_endpoint_that_was_known_is_not_forgotten() -> None:
+    node = replace(deleting(looking_up()), record=reachable().record)
+
+    assert answered(node, EndpointLookup()).record.connection == ENDPOINT
+
+
+@OVER
+@pytest.mark.parametrize("kind", ["create", "look up", "start", "hand over"])
+def test_rule_19_a_failure_that_cleanup_does_not_need_counts_nothing(
+    over: object, kind: str
+) -> None:
+    assert callable(over)
+    before: ManagedNode = over(EVERY_PENDING[kind]())
+
+    assert answered(before, failed(), at(5)) == replace(before, pending=None)
+
+
+@OVER
+@pytest.mark.parametrize("kind", ["create", "start"])
+def test_rule_19_unless_it_leaves_an_ambiguity(over: object, kind: str) -> None:
+    assert callable(over)
+    before: ManagedNode = over(EVERY_PENDING[kind]())
+    count = before.retry.consecutive_failures
+
+    node = answered(before, AMBIGUOUS, at(5))
+
+    assert node.retry.consecutive_failures == count + 1
+    assert node.retry.next_effect_at is not None
+    assert node.retry.ambiguous_operation == node.retry.ambiguous_operation is not None
+
+
+@pytest.mark.parametrize("kind", ["cancel", "destroy"])
+def test_rule_19_cancel_and_destroy_back_off(kind: str) -> None:
+    node = answered(EVERY_PENDING[kind](), failed("busy"), at(5))
+
+    assert node.retry == RetryState(1, at(6), last_error="busy")
+
+
+@OVER
+def test_a_create_that_finds_nothing_after_all_delays_no_cleanup(over: object) -> None:
+    assert callable(over)
+    before: ManagedNode = over(creating())
+
+    node = answered(before, LeaseAbsent(), at(5))
+
+    assert node == replace(before, pending=None)
+    assert next_command(deleting(node), 5) == "MarkDestroyed"
+
+
+def test_rule_14_a_delete_looks_for_what_may_exist_and_rents_nothing() -> None:
+    node = answered(deleting(creating()), AMBIGUOUS, at(1))
+    action = reconcile_node(node, None, at(2)).action
+    assert getattr(action, "effect").command == CreateLease(node.record.desired, adopt_only=True)  # noqa: B009
+
+    look = dispatched(node, at(2))
+    assert next_command(answered(look, LEASED, at(3)), 3) == "DestroyLease"
+    assert next_command(answered(look, LeaseAbsent(), at(3)), 3) == "MarkDestroyed"
+
+
+def test_l28_a_session_that_may_run_is_adopted_cancelled_and_its_lease_destroyed() -> None:
+    node = answered(deleting(starting()), AMBIGUOUS, at(1))
+
+    steps = [next_command(node)]
+    for outcome in (BootstrapStarted(SESSION), BootstrapCancelled(), LeaseDestroyed()):
+        node = answered(dispatched(node, at(50)), outcome, at(50))
+        steps.append(next_command(node))
+
+    assert steps == ["StartBootstrap", "CancelBootstrap", "DestroyLease", "MarkDestroyed"]
+
+
+def test_rule_17_a_confirmed_destroy_settles_the_session_too() -> None:
+    node = replace(destroying(), active_bootstrap=SESSION, record=bootstrapping().record)
+
+    assert answered(node, LeaseDestroyed()).active_bootstrap is None
+    assert cleaned_up().record.lease is None
+
+
+def test_a_fresh_attempt_has_nothing_to_answer() -> None:
+    assert refusal(new(), OperationSucceeded(OperationId(new().attempt, 1), LEASED)) is not None
