@@ -1,0 +1,151 @@
+"""Leases as directories: identity, logs, listing, and what is kept after the end.
+
+A directory holds the lease's identity (`identity.json`, written before anything runs), the node's
+working directory, its logs and its process numbers.  Nothing here starts or ends a process.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from cluster_reconciler.executors.providers.process.processes import (
+    ProcessIdentity,
+    identify,
+)
+from cluster_reconciler.messages import AttemptIdentity, RunId
+
+ENDED_MAX = 100
+"""So many ended leases' logs are kept; the oldest go."""
+
+SLUG_MAX = 60
+
+
+class LeaseRecord(Struct, frozen=True):
+    """What `identity.json` holds."""
+
+    identity: AttemptIdentity
+    owner: ProcessIdentity
+    """The reconciler process that made it; no process of the node outlives that one."""
+    created_at: datetime
+    options: dict[str, str] = {}
+
+
+class RunHeld(Exception):
+    """Another process holds the run's lock."""
+
+
+class RunLock:
+    """A held lock; the file stays, the lock goes with it or with the process."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def close(self) -> None:
+        """Let go; idempotent."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class LeaseDirectories:
+    """All leases below one state directory."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self.state_dir = state_dir
+        self.ended_dir = state_dir / "ended"
+
+    def path(self, identity: AttemptIdentity) -> Path:
+        """Where the attempt's lease lives; any node id makes a safe, distinct name."""
+        digest = hashlib.sha256(identity.node.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        slug = re.sub(r"[^A-Za-z0-9_.-]", "_", identity.node)[:SLUG_MAX].strip(".") or "node"
+        return self._run(identity.run_id) / f"{slug}-{digest}-{identity.attempt}"
+
+    def _run(self, run_id: RunId) -> Path:
+        return self.state_dir / f"run-{run_id}"
+
+    def create(self, identity: AttemptIdentity, options: dict[str, str]) -> Path:
+        """The lease's directory; the same one however often it is asked for."""
+        path = self.path(identity)
+        if self.read(path) is not None:
+            return path
+        (path / "work").mkdir(parents=True, exist_ok=True, mode=0o700)
+        owner = identify(os.getpid())
+        assert owner is not None, "this process is not alive"
+        record = LeaseRecord(identity, owner, datetime.now(UTC), options)
+        temporary = path / f"identity.json.{os.getpid()}"
+        with temporary.open("wb") as file:
+            file.write(msgspec.json.encode(record))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path / "identity.json")
+        return path
+
+    def read(self, path: Path) -> LeaseRecord | None:
+        """The lease that lives there; None: there is none, or none that was completed."""
+        try:
+            return msgspec.json.decode((path / "identity.json").read_bytes(), type=LeaseRecord)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def listing(self, run_id: RunId) -> list[tuple[Path, LeaseRecord]]:
+        """Every lease of the run, whoever made it."""
+        try:
+            entries = sorted(self._run(run_id).iterdir())
+        except FileNotFoundError:
+            return []
+        found = ((path, self.read(path)) for path in entries if path.is_dir())
+        return [(path, record) for path, record in found if record is not None]
+
+    def runs(self) -> Iterator[RunId]:
+        """Every run that has a directory here."""
+        for path in sorted(self.state_dir.glob("run-*")):
+            if path.is_dir() and path.name[4:].isdecimal():
+                yield RunId(int(path.name[4:]))
+
+    def remove(self, path: Path) -> None:
+        """End the lease: its logs are kept for a while, the rest goes."""
+        kept = self.ended_dir / f"{path.parent.name}-{path.name}"
+        kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name in ("stdout.log", "stdout.log.1", "stderr.log", "stderr.log.1"):
+            with contextlib.suppress(FileNotFoundError):
+                (path / name).replace(kept / name)
+        # The identity goes first: what is half removed is no lease any more.
+        with contextlib.suppress(FileNotFoundError):
+            (path / "identity.json").unlink()
+        shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            path.parent.rmdir()  # The run's directory, when this was its last lease.
+        self._prune()
+
+    def _prune(self) -> None:
+        with contextlib.suppress(OSError):
+            kept = sorted(self.ended_dir.iterdir(), key=lambda path: path.stat().st_mtime)
+            for path in kept[:-ENDED_MAX]:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def lock(self, run_id: RunId) -> RunLock:
+        """Take the run for this process; raises RunHeld, which names the holder."""
+        self.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self.state_dir / f"run-{run_id}.lock"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.read(descriptor, 64).decode("ascii", "replace").strip() or "unknown"
+            os.close(descriptor)
+            raise RunHeld(
+                f"process {holder} drives run {run_id} already (it holds {path}); "
+                "end it first, or choose another run_id"
+            ) from error
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        return RunLock(descriptor)

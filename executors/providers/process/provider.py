@@ -1,0 +1,302 @@
+"""The process provider: real nodes on this machine (design §7).
+
+A lease is a directory, a bootstrap session a shim with its agent and the user's command.  Nodes die
+with this process; what they leave is found again by the next one.  Linux only for now: what reads
+/proc stands in `processes` and in the node's own files.
+"""
+
+import os
+import shlex
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cluster_reconciler.executors.provider import (
+    BootstrapContext,
+    LeaseState,
+    ListedLease,
+    ProviderError,
+)
+from cluster_reconciler.executors.providers.process.leases import LeaseDirectories, RunLock
+from cluster_reconciler.executors.providers.process.processes import (
+    LEASE_VARIABLE,
+    is_alive,
+    kill_lease,
+    processes_of_lease,
+)
+from cluster_reconciler.executors.providers.process.reader import Reader
+from cluster_reconciler.executors.providers.process.session import Session
+from cluster_reconciler.executors.providers.process.spawning import (
+    Containment,
+    best_containment,
+    start_shim,
+)
+from cluster_reconciler.messages import (
+    AttemptIdentity,
+    BootSpec,
+    BootstrapSessionId,
+    BootstrapSessionSpec,
+    DestroyHandle,
+    EndpointLookup,
+    LeaseAbsent,
+    LeaseCreated,
+    LeaseFacts,
+    LocalEndpoint,
+    LogicalNodeSpec,
+    ProviderKind,
+    ProviderLeaseId,
+    RunId,
+    SwactorId,
+)
+
+STOP_SECONDS = 2.0
+"""Between TERM and KILL."""
+KILL_SECONDS = 3.0
+
+
+def default_state_dir() -> Path:
+    """Below the user's state directory."""
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(base).expanduser() / "cluster-reconciler"
+
+
+class ProcessProvider:
+    """See `executors.provider.Provider` and the module.  Safe for threads."""
+
+    def __init__(
+        self,
+        state_dir: Path | str | None = None,
+        *,
+        kind: str = "process",
+        join_after: timedelta = timedelta(seconds=1),
+        verify_timeout: timedelta = timedelta(seconds=60),
+        containment: Containment | None = None,
+    ) -> None:
+        """`join_after`: a node joins once its command has run for so long; a node's own
+        `shape.options["join_after"]`, in seconds, goes before.  `containment`: None: the best."""
+        root = Path(state_dir).expanduser() if state_dir is not None else default_state_dir()
+        self._kind = ProviderKind(kind)
+        self._leases = LeaseDirectories(root.absolute())
+        self._join_after = join_after
+        self._verify_timeout = verify_timeout
+        self._containment = containment
+        self._lock = threading.Lock()
+        self._sessions: dict[AttemptIdentity, Session] = {}
+        """The latest session of each lease that exists."""
+        self._reader = Reader()
+        self._closed = False
+
+    @property
+    def kind(self) -> ProviderKind:
+        """See `Provider`."""
+        return self._kind
+
+    @property
+    def settle_time(self) -> timedelta:
+        """A directory shows at once."""
+        return timedelta(0)
+
+    @property
+    def ended_dir(self) -> Path:
+        """Where the logs of ended leases are kept for a while."""
+        return self._leases.ended_dir
+
+    # -- leases -----------------------------------------------------------------------------------
+
+    def create_lease(self, identity: AttemptIdentity, spec: LogicalNodeSpec) -> LeaseCreated:
+        """A directory of the attempt's own."""
+        _join_after(spec.shape.options, self._join_after)
+        try:
+            path = self._leases.create(identity, spec.shape.options)
+        except OSError as error:
+            raise ProviderError(f"the node directory cannot be made: {error}") from error
+        return self._created(path)
+
+    def find_lease(self, identity: AttemptIdentity) -> LeaseCreated | None:
+        """See `Provider`."""
+        path = self._leases.path(identity)
+        return self._created(path) if self._leases.read(path) is not None else None
+
+    def lookup_endpoint(
+        self,
+        identity: AttemptIdentity,
+        lease: LeaseFacts,  # noqa: ARG002 - the identity says it all
+    ) -> EndpointLookup | LeaseAbsent:
+        """The directory, or that it is gone."""
+        found = self.find_lease(identity)
+        return LeaseAbsent() if found is None else EndpointLookup(found.endpoint)
+
+    def destroy_lease(
+        self,
+        identity: AttemptIdentity,
+        handle: DestroyHandle,  # noqa: ARG002 - the identity says it all
+    ) -> bool:
+        """End everything of the node, then its directory."""
+        path = self._leases.path(identity)
+        with self._lock:
+            session = self._sessions.get(identity)
+        if session is not None and not self._end(session):
+            return False
+        if path.exists():
+            record = self._leases.read(path)
+            # Of a session that ended in order nothing is left; of another process's lease,
+            # something may be.
+            if session is None and record is not None and not kill_lease(str(path), KILL_SECONDS):
+                return False
+            self._leases.remove(path)
+        with self._lock:
+            self._sessions.pop(identity, None)
+        return True
+
+    def list_leases(self, run_id: RunId) -> Sequence[ListedLease]:
+        """Every directory of the run.  One whose maker is dead is dead: nodes go with it."""
+        return [
+            ListedLease(
+                record.identity,
+                self._created(path).lease,
+                LeaseState.LIVE if is_alive(record.owner) else LeaseState.DEAD,
+                f"{path}, made by process {record.owner.pid} at {record.created_at:%F %T}",
+            )
+            for path, record in self._leases.listing(run_id)
+        ]
+
+    def lock_run(self, run_id: RunId) -> RunLock:
+        """Keep other processes away from the run; raises RunHeld."""
+        return self._leases.lock(run_id)
+
+    def _created(self, path: Path) -> LeaseCreated:
+        lease = LeaseFacts(self._kind, ProviderLeaseId(f"{path.parent.name}/{path.name}"))
+        return LeaseCreated(lease, LocalEndpoint(str(path)))
+
+    # -- sessions ---------------------------------------------------------------------------------
+
+    def start_bootstrap(self, session: BootstrapSessionSpec, context: BootstrapContext) -> None:
+        """Start the node's shim and hand it its spec."""
+        path = self._leases.path(context.identity)
+        record = self._leases.read(path)
+        if record is None:
+            raise ProviderError(f"the lease of {context.identity} is gone: there is no {path}")
+        spec = self._node_spec(session.boot, context, path, record.options)
+        try:
+            shim = start_shim(self._containment_or_best(), str(path))
+        except OSError as error:
+            raise ProviderError(f"the node's shim cannot be started: {error}") from error
+        started = Session(shim, context, str(path))
+        with self._lock:
+            self._sessions[context.identity] = started
+        shim.write(msgspec.json.encode(spec))
+        self._reader.add(started)
+
+    def find_bootstrap(self, identity: AttemptIdentity) -> BootstrapSessionId | None:
+        """See `Provider`; a session of an earlier process has died with it."""
+        with self._lock:
+            session = self._sessions.get(identity)
+        if session is None:
+            return None
+        session.repeat()
+        return session.context.session_id
+
+    def accept_convergence(
+        self, identity: AttemptIdentity, session_id: BootstrapSessionId, swactor_id: SwactorId
+    ) -> None:
+        """Nothing to close: the shim is the node's for good."""
+
+    def cancel_bootstrap(
+        self,
+        identity: AttemptIdentity,
+        session_id: BootstrapSessionId,  # noqa: ARG002 - a lease has one session at a time
+    ) -> None:
+        """TERM, then KILL, to everything of the node."""
+        with self._lock:
+            session = self._sessions.get(identity)
+        if session is not None and not self._end(session):
+            raise ProviderError(
+                f"processes of {identity} are still alive: {processes_of_lease(session.directory)}"
+            )
+
+    def close(self) -> None:
+        """Let go of everything; nodes that still run end at once, as they would with us."""
+        with self._lock:
+            self._closed = True
+            sessions = list(self._sessions.values())
+        for session in sessions:
+            session.kill()
+        for session in sessions:
+            session.ended.wait(KILL_SECONDS)
+        self._reader.close(1.0)
+
+    def _end(self, session: Session) -> bool:
+        """Whether nothing of the node is left."""
+        if not session.ended.is_set():
+            session.ask_to_end(STOP_SECONDS)
+            if not session.ended.wait(STOP_SECONDS + 1.0):
+                session.kill()
+        if session.ended.wait(KILL_SECONDS) and self._containment_or_best() is (
+            Containment.NAMESPACE
+        ):
+            return True  # The kernel has seen to it.
+        return kill_lease(session.directory, KILL_SECONDS)
+
+    def _containment_or_best(self) -> Containment:
+        if self._containment is None:
+            self._containment = best_containment()
+        return self._containment
+
+    def _node_spec(
+        self, boot: BootSpec, context: BootstrapContext, path: Path, options: dict[str, str]
+    ) -> dict[str, Any]:
+        """What the node's own files read; it holds secrets and goes through a pipe only."""
+        identity, ticket = context.identity, context.ticket
+        arguments = "".join(f" {shlex.quote(word)}" for word in boot.args)
+        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        return {
+            "lease_dir": str(path),
+            "directory": str(path / "work"),
+            "verify_commands": boot.verify_commands,
+            "start_command": f"{boot.start_swactor_command}{arguments}".strip(),
+            "stdout_sources": [_below(path, name) for name in boot.stdout_sources],
+            "stderr_sources": [_below(path, name) for name in boot.stderr_sources],
+            "env": {**inherited, **context.env, LEASE_VARIABLE: str(path)},
+            "join_after": _join_after(options, self._join_after),
+            "verify_timeout": self._verify_timeout.total_seconds(),
+            "swarm": {
+                "address": ticket.address,
+                "heartbeat_s": ticket.heartbeat.total_seconds(),
+                "hello": {
+                    "run_id": identity.run_id,
+                    "node": identity.node,
+                    "attempt": identity.attempt,
+                    "session_id": context.session_id,
+                    "swactor_id": f"{identity.node}/{identity.attempt}",
+                    "token": ticket.token,
+                },
+            },
+        }
+
+
+_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TMPDIR", "TZ")
+"""Of this process's environment a command gets these, and nothing else: no secret leaks by it."""
+
+
+def _below(path: Path, name: str) -> str:
+    """A source file; a relative name is one of the working directory."""
+    return str(path / "work" / name)
+
+
+def _join_after(options: dict[str, str], default: timedelta) -> float:
+    found = options.get("join_after")
+    if found is None:
+        return default.total_seconds()
+    try:
+        seconds = float(found)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 86_400:
+        raise ProviderError(
+            f"shape.options.join_after must be seconds between 0 and 86400, found {found!r}"
+        )
+    return seconds
