@@ -5,6 +5,7 @@ The same on real processes is in `test_cli_up_processes`.
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -110,7 +111,13 @@ Run = Callable[..., "Up"]
 class Up:
     """A running `up`; stderr goes to a file, so that it can be watched."""
 
-    def __init__(self, folder: Path, arguments: list[str], behaviour: dict[str, object]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        arguments: list[str],
+        behaviour: dict[str, object],
+        out: int = subprocess.PIPE,
+    ) -> None:
         (folder / "shape.yaml").write_text(SHAPE)
         self.errors = folder / "stderr"
         environment = {**os.environ, "BEHAVIOUR": json.dumps(behaviour), "TZ": "UTC"}
@@ -119,7 +126,7 @@ class Up:
                 [sys.executable, "-c", PROGRAM, "up", *arguments],
                 cwd=folder,
                 env=environment,
-                stdout=subprocess.PIPE,
+                stdout=out,
                 stderr=errors,
                 start_new_session=True,
             )
@@ -220,6 +227,31 @@ class TestOnce:
         assert code == report_of(out).exit_code == 1
         assert "the driver died: a bug" in errors
         assert [lease.lease_id for lease in report_of(out).left] == ["lease-1"]
+
+
+class TestOnATerminal:
+    def test_the_table_is_coloured_unless_that_is_not_wanted(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("TERM", "xterm-256color")
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        coloured, plain = self.table(tmp_path), self.table(tmp_path, "--no-color")
+        monkeypatch.setenv("NO_COLOR", "1")
+        also_plain = self.table(tmp_path)
+        assert "\x1b[32m" in coloured
+        assert "w-0" in plain
+        assert "\x1b" not in plain + also_plain
+
+    def table(self, folder: Path, *flags: str) -> str:
+        """What a person sees on stdout."""
+        ours, theirs = pty.openpty()
+        try:
+            up = Up(folder, ["shape.yaml", "--once", "-q", *flags], {}, out=theirs)
+            assert up.process.wait(timeout=30) == 0
+            return os.read(ours, 65536).decode()
+        finally:
+            os.close(ours)
+            os.close(theirs)
 
 
 class TestStaying:
@@ -359,6 +391,13 @@ class TestBeforeTheStart:
         code, out, errors = run("--once", "--json", refuses=True).end()
         assert code == report_of(out).exit_code == 2
         assert "run 7 is driven by process 42 already" in errors
+
+    def test_a_trace_without_a_directory_exits_2(self, run: Run) -> None:
+        code, out, errors = run("--trace", "nowhere/trace", "--once", "--json").end()
+        assert code == report_of(out).exit_code == 2
+        assert errors == (
+            "--trace nowhere/trace: expected a place for a file, found no such directory\n"
+        )
 
     def test_a_log_that_cannot_be_written_exits_2(self, run: Run) -> None:
         code, out, errors = run("--log", "/dev/null/x", "--once", "--json").end()

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from cluster_reconciler.actors.cli.arguments import UpOptions, ValidateOptions, make_parser
 from cluster_reconciler.actors.cli.exit_codes import LEFT_OR_DIED, READER_GONE, after_signal
 from cluster_reconciler.actors.cli.output import Output, prepare_streams
+from cluster_reconciler.actors.cli.start_cluster import start_cluster
+from cluster_reconciler.actors.cli.up import up
 from cluster_reconciler.actors.cli.validate import validate
 
 
@@ -38,10 +40,6 @@ def _validate(words: list[str]) -> int:
 
 
 def _up(words: list[str]) -> int:
-    # Imported here: `validate` needs neither actors nor providers, and answers in half the time.
-    from cluster_reconciler.actors.cli.start_cluster import start_cluster  # noqa: PLC0415
-    from cluster_reconciler.actors.cli.up import up  # noqa: PLC0415
-
     return up(make_parser().parse_args(words, UpOptions()), start_cluster)
 
 

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import TextIO
+from typing import Literal, TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -42,7 +42,8 @@ class Output:
 
     def table(self, table: Table) -> None:
         """A table on a terminal."""
-        console = Console(file=sys.stdout, no_color=not self._colour, highlight=False)
+        colours: Literal["auto"] | None = "auto" if self._colour else None
+        console = Console(file=sys.stdout, color_system=colours, highlight=False)
         with console.capture() as capture:
             console.print(table)
         with self._lock:

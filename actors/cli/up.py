@@ -26,6 +26,10 @@ def up(options: UpOptions, start: StartCluster) -> int:
     if loading.loaded is None:
         screen.end(replace(report, exit_code=INVALID, error="the shape file has faults"))
         return INVALID
+    if (text := _trace_fault(options)) is not None:
+        screen.warn(text)
+        screen.end(replace(report, exit_code=INVALID, error=text))
+        return INVALID
     try:
         configure_log(output, verbose=options.verbose, quiet=options.quiet, file=options.log)
     except OSError as error:
@@ -37,6 +41,18 @@ def up(options: UpOptions, start: StartCluster) -> int:
         return _run(options, loading.loaded, start, output, screen, report)
     finally:
         restore_log()
+
+
+def _trace_fault(options: UpOptions) -> str | None:
+    """Told before anything is started."""
+    if options.trace is None:
+        return None
+    name = printable(str(options.trace))
+    if options.trace.is_dir():
+        return f"--trace {name}: expected a file, found a directory"
+    if not options.trace.absolute().parent.is_dir():
+        return f"--trace {name}: expected a place for a file, found no such directory"
+    return None
 
 
 def _run(

@@ -155,7 +155,7 @@ class UpSession:
             self._failed(str(error))
         except _REFUSALS as error:
             code = exit_codes.INVALID if self._cluster is None else exit_codes.LEFT_OR_DIED
-            self._failed(str(error))
+            self._failed(_told(error))
         except Exception as error:  # noqa: BLE001  # whatever it is, the machines must go
             code = exit_codes.LEFT_OR_DIED
             self._failed(_told(error))
@@ -352,7 +352,10 @@ def _how_to_force() -> str:
 
 
 def _told(error: Exception) -> str:
-    """Errors of ours speak for themselves; others need their kind."""
-    if isinstance(error, ClusterError):
+    """Errors of ours speak for themselves; others need their kind, or their file."""
+    if isinstance(error, OSError) and error.strerror is not None:
+        place = f"{error.filename}: " if error.filename is not None else ""
+        return f"{place}{error.strerror}"
+    if isinstance(error, (ClusterError, *_REFUSALS)):
         return str(error)
     return f"{type(error).__name__}: {error}"

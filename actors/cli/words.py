@@ -16,9 +16,7 @@ from cluster_reconciler.executors.provider import ListedLease
 COLUMNS = ("NODE", "PROVIDER", "STAGE", "READY", "ATTEMPT", "AGE", "LEASE", "REMARK")
 WAITS_NAMED_MAX = 10
 
-TROUBLE = frozenset(
-    {EventKind.FAILED, EventKind.RETRY, EventKind.DIVERGED, EventKind.WARNING, EventKind.DROPPED}
-)
+TROUBLE = frozenset({EventKind.FAILED, EventKind.RETRY, EventKind.WARNING, EventKind.DROPPED})
 """The events that are told with --quiet too."""
 
 DETAILS = frozenset({EventKind.OUTPUT, EventKind.REFUSED})
