@@ -273,7 +273,7 @@ class MemoryProvider:
             made = self.world.leases_of(identity)
             if made and self.idempotent:
                 return self._created(made[0])
-            if self.capacity is not None and len(self.world.leases) >= self.capacity:
+            if self.capacity is not None and self.world.size >= self.capacity:
                 raise ProviderError(f"no capacity: {self.capacity} machines are all there are")
             return self._created(self.world.create(identity, spec))
 

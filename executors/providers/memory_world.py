@@ -83,6 +83,8 @@ class MemoryWorld:
         self.lock = threading.RLock()
         """Held by the provider as well, for what must not be interleaved."""
         self._leases: dict[ProviderLeaseId, MemoryLease] = {}
+        self._leases_of: dict[AttemptIdentity, dict[ProviderLeaseId, MemoryLease]] = {}
+        """The same machines by attempt; no entry is empty."""
         self._sessions: dict[AttemptIdentity, list[MemorySession]] = {}
         self._creations: Counter[AttemptIdentity] = Counter()
         self._calls: deque[Call] = deque(maxlen=history_max)
@@ -103,6 +105,11 @@ class MemoryWorld:
         with self.lock:
             every = [s for sessions in self._sessions.values() for s in sessions if s.alive]
             return tuple(sorted(every, key=lambda session: session.identity))
+
+    @property
+    def size(self) -> int:
+        """How many machines exist now."""
+        return len(self._leases)
 
     @property
     def live(self) -> frozenset[AttemptIdentity]:
@@ -157,7 +164,7 @@ class MemoryWorld:
     def leases_of(self, identity: AttemptIdentity) -> tuple[MemoryLease, ...]:
         """The machines of one attempt."""
         with self.lock:
-            return tuple(lease for lease in self._leases.values() if lease.identity == identity)
+            return tuple(self._leases_of.get(identity, {}).values())
 
     def lease(self, lease_id: ProviderLeaseId) -> MemoryLease | None:
         """One machine."""
@@ -177,13 +184,19 @@ class MemoryWorld:
             if self.leases_of(identity):
                 self._doubles.add(identity)
             self._leases[lease_id] = lease
+            self._leases_of.setdefault(identity, {})[lease_id] = lease
             return lease
 
     def destroy(self, lease_id: ProviderLeaseId) -> MemoryLease | None:
         """End a machine and everything on it."""
         with self.lock:
             lease = self._leases.pop(lease_id, None)
-            if lease is not None and not self.leases_of(lease.identity):
+            if lease is None:
+                return None
+            others = self._leases_of[lease.identity]
+            del others[lease_id]
+            if not others:
+                del self._leases_of[lease.identity]
                 for session in self._sessions.pop(lease.identity, ()):
                     session.alive = False
                 self._forget_old(lease.identity)
@@ -222,6 +235,6 @@ class MemoryWorld:
         for kind in CallKind:
             self._numbers.pop((kind, identity), None)
         if len(self._creations) > self._history_max:
-            live = {lease.identity for lease in self._leases.values()}
-            for old in [i for i in self._creations if i not in live][: self._history_max // 2 + 1]:
+            over = [old for old in self._creations if old not in self._leases_of]
+            for old in over[: self._history_max // 2 + 1]:
                 del self._creations[old]
