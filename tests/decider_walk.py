@@ -3,8 +3,8 @@ time, folded by the real decider with every invariant checked on the way.
 
 Two places are the same when they differ only in names, counts beyond two, and how far (but not in
 which order) their deadlines lie ahead.  Bounded in two ways: what is kept of sessions not yet known
-(`_is_walked`), and a session tells a few of its stages only.  Nothing here decides what is right: the
-decider's own invariants do, and what the walk itself asks of every place (`_check_place`).
+(`_is_walked`), and a session tells a few of its stages only.  Nothing here decides what is right:
+the decider's own invariants do, and what the walk itself asks of every place (`_check_place`).
 """
 
 from collections import deque
