@@ -35,13 +35,11 @@ behaviour = json.loads(os.environ["BEHAVIOUR"])
 now = datetime.now(UTC)
 LEFT = (LeftLease("w-0", 1, "process", "lease-1", "run 7, node w-0, attempt 1", True, "stage x"),)
 
-
 def status(ready):
     node = NodeStatus("w-0", "w", "process", True, 1, NodeStage.DORMANT, NodeIntent.ACTIVE, ready,
                       None, None, now, "lease-1", 5, 0, None, None)
     return ClusterStatus(now, 7, 1, 1, ready, StatusCounts(1, int(ready), 0, 0, 0, 0, 0), (node,),
                          None)
-
 
 class Fake:
     leftovers = ()
@@ -92,14 +90,12 @@ class Fake:
         self.ended.set()
         print("closed", file=sys.stderr, flush=True)
 
-
 def start(loaded, trace, drain_timeout):
     if "refuses" in behaviour:
         raise RunLocked("run 7 is driven by process 42 already")
     print("started", file=sys.stderr, flush=True)
     time.sleep(behaviour.get("start_takes", 0))
     return Fake()
-
 
 prepare_streams()
 sys.exit(up(make_parser().parse_args(sys.argv[1:], UpOptions()), start))
