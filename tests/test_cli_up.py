@@ -28,7 +28,6 @@ from cluster_reconciler.actors import *
 from cluster_reconciler.actors.cli.arguments import UpOptions, make_parser
 from cluster_reconciler.actors.cli.output import prepare_streams
 from cluster_reconciler.actors.cli.up import up
-from cluster_reconciler.executors.provider import ListedLease
 from cluster_reconciler.messages import *
 
 behaviour = json.loads(os.environ["BEHAVIOUR"])
