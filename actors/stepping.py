@@ -234,6 +234,10 @@ class SteppingCluster:
         """Everything that happened, oldest first."""
         return tuple(self._world.events)
 
+    def forget_events(self) -> None:
+        """For long runs: `events` begins anew."""
+        self._world.events.clear()
+
     @property
     def passes(self) -> int:
         """Completed passes."""

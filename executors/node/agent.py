@@ -129,6 +129,8 @@ class Agent:
     def live(self) -> None:
         """Check, start, join, stay; raises Stopped when asked to end."""
         spec, reports = self._spec, self._reports
+        own = int(os.readlink("/proc/self"))
+        write_processes(spec["lease_dir"], shim=_parent(own), agent=own)
         try:
             reports.stage("boot_checking")
             for line in spec["verify_commands"]:
@@ -312,8 +314,15 @@ def _inner_pid(pid: int) -> int | None:
     return int(found[0]) if found else None
 
 
+def _parent(pid: int) -> int:
+    """The machine's number of the parent."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[1])
+
+
 def write_processes(lease_dir: str, **pids: int) -> None:
-    """Add pids, each with its start time, to the lease's `processes.json`."""
+    """Add pids, each with its start time, to the lease's `processes.json`: for people, tests and
+    the next start.  Only the agent writes it."""
     path = os.path.join(lease_dir, "processes.json")
     try:
         with open(path, encoding="utf-8") as file:

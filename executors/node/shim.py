@@ -81,7 +81,6 @@ def main() -> None:
         os.close(wake_write)
         os.dup2(os.open(os.devnull, os.O_RDONLY), CONTROL)
         agent.run(spec)
-    _record_processes(spec["lease_dir"], agent_pid)
     reason = _watch(control, agent_pid, wake_read)
     _end_everything()
     if reason is not None:
@@ -167,14 +166,6 @@ def _end_everything() -> None:
                 continue
         _reap(-1)
         time.sleep(0.005)
-
-
-def _record_processes(lease_dir: str, agent_pid: int) -> None:
-    """The pids as the machine sees them, for people, tests and the next start."""
-    own = os.readlink("/proc/self")
-    children = agent.children(int(own))
-    found = children[0] if children else agent_pid
-    agent.write_processes(lease_dir, shim=int(own), agent=found)
 
 
 if __name__ == "__main__":
