@@ -88,7 +88,6 @@ SHAPES: tuple[ExpandedShape, ...] = tuple(
 """The node as it is, with another spec, and not desired."""
 
 STAGES = (
-    BootstrapStage.SSH_READY,
     BootstrapStage.BOOT_CHECKING,
     BootstrapStage.CONVERGED,
     BootstrapStage.CANCELLED,

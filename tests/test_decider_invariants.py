@@ -74,6 +74,12 @@ def lost() -> ManagedNode:
     return fold(reachable(), NodeLost("gone"))
 
 
+def streamed(**facts: int) -> ManagedNode:
+    """Session 41 is running and has told of output."""
+    known = BootstrapFacts(BootstrapSessionId(41))
+    return recorded(bootstrapping(), bootstrap=replace(known, **facts))
+
+
 OP = OperationId(NodeAttemptId(1), 1)
 
 BROKEN_STATES: list[tuple[str, Callable[[], ClusterState]]] = [
@@ -226,21 +232,8 @@ BROKEN_STEPS: list[tuple[str, ClusterState, ClusterState]] = [
         ),
         state_of(bootstrapping()),
     ),
-    *(
-        (
-            f"{stream} back",
-            state_of(
-                recorded(
-                    bootstrapping(),
-                    bootstrap=replace(
-                        BootstrapFacts(BootstrapSessionId(41)), **{f"last_{stream}_seq": 5}
-                    ),
-                )
-            ),
-            state_of(bootstrapping()),
-        )
-        for stream in ("stdout", "stderr")
-    ),
+    ("stdout back", state_of(streamed(last_stdout_seq=5)), state_of(streamed(last_stdout_seq=4))),
+    ("stderr back", state_of(streamed(last_stderr_seq=5)), state_of(bootstrapping())),
     ("a join was forgotten", state_of(joined()), state_of(bootstrapping())),
 ]
 
