@@ -151,7 +151,7 @@ class MemoryProvider:
             self._begin(self.world.start(context), fate, reason)
 
         call = self.world.record(CallKind.START_BOOTSTRAP, identity, session)
-        self._play_recorded(call, start)
+        return self._play_recorded(call, start)
 
     def find_bootstrap(self, identity: AttemptIdentity) -> BootstrapSessionId | None:
         """See `Provider`."""
@@ -175,7 +175,7 @@ class MemoryProvider:
             if session is not None and self.world.end(session, "accepted"):
                 session.context.report(BootstrapClosed(session_id))
 
-        self._play(CallKind.ACCEPT_CONVERGENCE, identity, (session_id, swactor_id), accept)
+        return self._play(CallKind.ACCEPT_CONVERGENCE, identity, (session_id, swactor_id), accept)
 
     def cancel_bootstrap(self, identity: AttemptIdentity, session_id: BootstrapSessionId) -> None:
         """See `Provider`."""
@@ -185,7 +185,7 @@ class MemoryProvider:
             if session is not None:
                 self.world.end(session, "cancelled")
 
-        self._play(CallKind.CANCEL_BOOTSTRAP, identity, session_id, cancel)
+        return self._play(CallKind.CANCEL_BOOTSTRAP, identity, session_id, cancel)
 
     def destroy_lease(self, identity: AttemptIdentity, handle: DestroyHandle) -> bool:
         """See `Provider`."""
