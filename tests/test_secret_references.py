@@ -1,0 +1,104 @@
+"""References to secrets: resolved, hidden, and named when they lead nowhere."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cluster_reconciler.executors.secret_references import (
+    ReferenceUnresolved,
+    looks_like_secret,
+    mask,
+    resolve,
+    resolve_env,
+)
+
+
+def test_a_literal_is_its_own_value() -> None:
+    assert resolve("hello", {}) == "hello"
+    assert resolve("", {}) == ""
+
+
+def test_a_variable_and_a_file_are_read(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes("gehe\u00efm \r\n".encode())
+    assert resolve("env:KEY", {"KEY": "value"}) == "value"
+    assert resolve(f"file:{tmp_path / 'key'}", {}) == "gehe\u00efm "
+
+
+def test_everything_that_is_missing_is_named_at_once_and_no_value_with_it() -> None:
+    env = {"A": "env:MISSING", "B": "file:/nowhere/at/all", "C": "env:THERE"}
+    with pytest.raises(ReferenceUnresolved) as refused:
+        resolve_env(env, {"THERE": "the-secret"})
+    said = refused.value.reason
+    assert "boot.env A = env:MISSING: the variable MISSING is not set" in said
+    assert "boot.env B = file:/nowhere/at/all: cannot be read: No such file" in said
+    assert "the-secret" not in said
+
+
+@pytest.mark.parametrize("reference", ["env:", "env:A=B", "file:", "file:\0"])
+def test_a_reference_that_names_nothing_is_refused(reference: str) -> None:
+    with pytest.raises(ReferenceUnresolved):
+        resolve(reference, {})
+
+
+def test_a_directory_a_pipe_a_huge_file_and_bytes_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "huge").write_bytes(b"x" * 70_000)
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    (tmp_path / "nul").write_bytes(b"a\0b")
+    for name in ("", "pipe", "huge", "bytes", "nul"):
+        with pytest.raises(ReferenceUnresolved):
+            resolve(f"file:{tmp_path / name}", {})
+
+
+def test_resolved_values_do_not_show_in_a_repr() -> None:
+    resolved = resolve_env({"KEY": "env:KEY", "GREETING": "hello"}, {"KEY": "the-secret"})
+    assert dict(resolved.values) == {"KEY": "the-secret", "GREETING": "hello"}
+    assert resolved.secrets == ("the-secret",)
+    assert "the-secret" not in f"{resolved!r} {resolved} {resolved.values}"
+
+
+def test_secrets_are_masked_the_longer_first_and_short_ones_never() -> None:
+    assert mask("abcdefgh abcd ab", ["abcd", "abcdefgh", "ab"]) == "*** *** ab"
+
+
+@pytest.mark.parametrize(
+    "literal",
+    [
+        "sk-proj-" + "a1B2c3D4e5F6g7H8",
+        "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2",
+        "AKIA" + "ABCDEFGHIJKLMNOP",
+        "-----BEGIN RSA PRIVATE KEY-----\nMII",
+        "postgres://me:hunter2@db/x",
+        "dGhpcyBpcyBub3Qgc2VjcmV0IGJ1dCBsb29rcw0x",
+        "9f86d081884c7d659a2feaa0c55ad015",
+    ],
+)
+def test_literals_that_look_like_secrets(literal: str) -> None:
+    assert looks_like_secret(literal)
+
+
+@pytest.mark.parametrize(
+    "literal",
+    [
+        "",
+        "hello",
+        "env:API_KEY",
+        "file:/run/secrets/key",
+        "/usr/local/lib/python3.11/site-packages",
+        "https://example.org/a/b?c=d",
+        "postgres://me@db/x",
+        "123e4567-e89b-12d3-a456-426614174000",
+        "a sentence of several words, 42 of them",
+        "meta-llama/Llama-3.1-8B-Instruct",
+    ],
+)
+def test_literals_that_do_not(literal: str) -> None:
+    assert not looks_like_secret(literal)
+
+
+def test_a_name_tells_a_password_that_no_pattern_can() -> None:
+    assert looks_like_secret("hunter2", "DB_PASSWORD")
+    assert not looks_like_secret("hunter2", "GREETING")
+    assert not looks_like_secret("4096", "MAX_TOKENS")
+    assert not looks_like_secret("env:X", "DB_PASSWORD")
