@@ -329,6 +329,15 @@ def test_rule_10_the_join_is_folded_first(unknown: ManagedNode) -> None:
     assert started(node).record.ready
 
 
+def test_rule_10_what_was_kept_beyond_the_hand_over_changes_nothing(unknown: ManagedNode) -> None:
+    # given a join, a closure, and a cancellation behind them
+    node = fold(fold(unknown, JOINED), CLOSED)
+    also_cancelled = fold(node, observed(BootstrapStage.CANCELLED))
+
+    assert started(also_cancelled) == started(node)
+    assert started(node).record.ready
+
+
 def test_rule_10_of_two_kept_joins_the_first_stays(unknown: ManagedNode) -> None:
     node = fold(fold(unknown, JOINED), SwactorJoined(SESSION, SwactorId("swactor-2")))
 
