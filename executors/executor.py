@@ -23,8 +23,8 @@ from functools import partial
 from time import monotonic
 
 from loguru import logger
-from msgspec import Struct
 
+from cluster_reconciler.executors.attempt import Attempt, Worker
 from cluster_reconciler.executors.carrier import Carrier
 from cluster_reconciler.executors.checked_provider import CallFailed, CheckedProvider, said
 from cluster_reconciler.executors.ledger import (
@@ -36,7 +36,6 @@ from cluster_reconciler.executors.ledger import (
     SubmissionRefused,
 )
 from cluster_reconciler.executors.provider import (
-    ActorHandle,
     Provider,
     Spawner,
     Stream,
@@ -54,49 +53,7 @@ from cluster_reconciler.messages import (
     OperationId,
     PlannedEffect,
     RunId,
-    kind_of,
 )
-
-
-class _Attempt(Struct, eq=False):
-    """What is kept of one attempt until it is retired."""
-
-    identity: AttemptIdentity
-    carrier: Carrier
-    """Used by the worker that runs an operation, and by nobody else meanwhile."""
-    ledger: OperationLedger
-    running: RecordedOperation | None = None
-    waiting: RecordedOperation | None = None
-    """There only behind one that has expired, or for the moment until its actor begins."""
-    worker: "_Worker | None" = None
-    """There exactly while something runs or waits."""
-
-
-class _Worker:
-    """The behaviour of one attempt's actor: it lives for as long as there is work."""
-
-    def __init__(self, executors: "Executors", attempt: _Attempt) -> None:
-        self._executors = executors
-        self.attempt = attempt
-        self.spawning = False
-        self.actor: ActorHandle | None = None
-        """None until it is spawned."""
-
-    def handle(self, message: object) -> None:
-        """Carry out the operation that was told, unless it was withdrawn meanwhile."""
-        try:
-            if isinstance(message, PlannedEffect):
-                self._executors.run(self, message)
-        except BaseException as error:
-            # A thread that is killed, or a defect of ours: either way this worker is done for.
-            self._executors.worker_died(self, said(error))
-            self.stop()
-            raise
-
-    def stop(self) -> None:
-        """Let the actor end."""
-        if self.actor is not None:
-            self.actor.stop()
 
 
 def _no_output(_identity: AttemptIdentity, _stream: Stream, _number: int, _line: str) -> None:
@@ -132,7 +89,7 @@ class Executors:
         self._session_ids = SessionIds()
         self._changed = threading.Condition(threading.Lock())
         """Its lock guards everything below; it is notified when an operation ends."""
-        self._attempts: dict[NodeAttemptId, _Attempt] = {}
+        self._attempts: dict[NodeAttemptId, Attempt] = {}
         self._retired = RetiredAttempts()
         self._closed = False
 
@@ -187,7 +144,7 @@ class Executors:
             if attempt is None:
                 return
             if attempt.waiting is not None:
-                self._withdraw(attempt.waiting.effect.operation)
+                attempt.withdraw(attempt.waiting.effect.operation)
             self._forget_if_over(attempt)
 
     def close(self, timeout: timedelta) -> tuple[RunningOperation, ...]:
@@ -198,7 +155,7 @@ class Executors:
             self._closed = True
             for attempt in self._attempts.values():
                 if attempt.waiting is not None:
-                    self._withdraw(attempt.waiting.effect.operation)
+                    attempt.withdraw(attempt.waiting.effect.operation)
             while self._running() and (left := deadline - monotonic()) > 0:
                 self._changed.wait(left)
             return self._running()
@@ -223,20 +180,20 @@ class Executors:
 
     # -- under the lock ---------------------------------------------------------------------------
 
-    def _enter(self, effect: PlannedEffect) -> tuple[RecordedOperation, _Worker | None]:
+    def _enter(self, effect: PlannedEffect) -> tuple[RecordedOperation, Worker | None]:
         """The operation's record, and the worker to carry it out; none for one that was submitted
         before."""
         attempt = self._admit(effect)
         repeated = attempt.ledger.repeated(effect)
         if repeated is not None:
             return repeated, None
-        self._refuse_if_busy(attempt, effect)
+        attempt.refuse_if_busy(effect)
         record = attempt.waiting = attempt.ledger.enter(effect)
         if attempt.worker is None:
-            attempt.worker = _Worker(self, attempt)
+            attempt.worker = Worker(self, attempt)
         return record, attempt.worker
 
-    def _admit(self, effect: PlannedEffect) -> _Attempt:
+    def _admit(self, effect: PlannedEffect) -> Attempt:
         """The attempt that the effect is of; made when it is new."""
         identity = AttemptIdentity(self._run_id, effect.node, effect.operation.attempt)
         if self._closed:
@@ -258,7 +215,7 @@ class Executors:
             )
         return attempt
 
-    def _attempt(self, identity: AttemptIdentity, effect: PlannedEffect) -> _Attempt:
+    def _attempt(self, identity: AttemptIdentity, effect: PlannedEffect) -> Attempt:
         route = self._routes.of(effect)
         listener = Listener(
             observed=self._tell,
@@ -270,43 +227,17 @@ class Executors:
         carrier = Carrier(
             identity, provider, route.settle_time, self._now, self._session_ids, listener
         )
-        return _Attempt(identity, carrier, OperationLedger())
-
-    def _refuse_if_busy(self, attempt: _Attempt, effect: PlannedEffect) -> None:
-        in_the_way = attempt.waiting
-        if in_the_way is None and attempt.running is not None and not attempt.running.expired:
-            in_the_way = attempt.running
-        if in_the_way is not None:
-            before = in_the_way.effect
-            raise SubmissionRefused(
-                f"{effect.operation} of {effect.node}: {before.operation} "
-                f"({kind_of(before.command)}) of the same attempt is {in_the_way.state.value}; "
-                "wait for its result, or let it expire"
-            )
+        return Attempt(identity, carrier, OperationLedger())
 
     def _withdraw(self, operation: OperationId) -> bool:
         attempt = self._attempts.get(operation.attempt)
-        record = attempt.ledger.get(operation) if attempt is not None else None
-        if attempt is None or record is None:
-            return False
-        if record.state is OperationState.WAITING:
-            attempt.waiting = None
-            _record_not_run(record, "withdrawn before it began")
-        return record.state is OperationState.WITHDRAWN
+        return attempt is not None and attempt.withdraw(operation)
 
     def _running(self) -> tuple[RunningOperation, ...]:
-        return tuple(
-            RunningOperation(
-                attempt.identity,
-                attempt.running.effect.operation,
-                kind_of(attempt.running.effect.command),
-                attempt.running.began_at,
-            )
-            for attempt in self._attempts.values()
-            if attempt.running is not None
-        )
+        every = [attempt.running_operation for attempt in self._attempts.values()]
+        return tuple(running for running in every if running is not None)
 
-    def _let_go(self, worker: _Worker) -> bool:
+    def _let_go(self, worker: Worker) -> bool:
         """Whether the worker is done: nothing runs or waits.  Then it is nobody's any more."""
         attempt = worker.attempt
         if attempt.worker is not worker or attempt.running is not None:
@@ -317,7 +248,7 @@ class Executors:
         self._forget_if_over(attempt)
         return True
 
-    def _forget_if_over(self, attempt: _Attempt) -> None:
+    def _forget_if_over(self, attempt: Attempt) -> None:
         attempt_id = attempt.identity.attempt
         over = attempt_id in self._retired and attempt.running is None
         if over and self._attempts.get(attempt_id) is attempt:
@@ -325,7 +256,7 @@ class Executors:
 
     # -- actors -----------------------------------------------------------------------------------
 
-    def _spawn(self, worker: _Worker, record: RecordedOperation) -> None:
+    def _spawn(self, worker: Worker, record: RecordedOperation) -> None:
         identity = worker.attempt.identity
         died = partial(self.worker_died, worker)
         try:
@@ -350,7 +281,7 @@ class Executors:
         elif waiting is not None:
             actor.tell(waiting.effect)
 
-    def run(self, worker: _Worker, effect: PlannedEffect) -> None:
+    def run(self, worker: Worker, effect: PlannedEffect) -> None:
         """In the actor's thread: begin what waits, carry it out, tell its result."""
         attempt = worker.attempt
         with self._changed:
@@ -371,7 +302,7 @@ class Executors:
         if idle:
             worker.stop()
 
-    def _result(self, attempt: _Attempt, effect: PlannedEffect) -> ExecutorResult:
+    def _result(self, attempt: Attempt, effect: PlannedEffect) -> ExecutorResult:
         try:
             outcome = attempt.carrier.carry_out(effect.command)
         except CallFailed as failed:
@@ -379,14 +310,14 @@ class Executors:
         return ExecutorResult(effect.node, effect.operation, outcome=outcome)
 
     def _record_answer(
-        self, attempt: _Attempt, record: RecordedOperation, result: ExecutorResult
+        self, attempt: Attempt, record: RecordedOperation, result: ExecutorResult
     ) -> None:
         record.state, record.result = OperationState.ANSWERED, result
         attempt.running = None
         self._forget_if_over(attempt)
         self._changed.notify_all()
 
-    def worker_died(self, worker: _Worker, reason: str) -> None:
+    def worker_died(self, worker: Worker, reason: str) -> None:
         """The actor has ended, or is about to, in another way than by `stop`.  What it ran has an
         unknown outcome, what waited never began; the attempt gets a fresh actor later."""
         attempt = worker.attempt
@@ -405,7 +336,7 @@ class Executors:
                 results.append(result)
             if waiting is not None:
                 attempt.waiting = None
-                results.append(_record_not_run(waiting, f"executor died before it began: {reason}"))
+                results.append(waiting.never_ran(f"executor died before it began: {reason}"))
         logger.error("{}: its executor died: {}", attempt.identity, reason)
         for result in results:
             self._tell(result)
@@ -415,11 +346,3 @@ class Executors:
             self._reply(message)
         except Exception as error:  # noqa: BLE001  the work must go on, whoever listens
             logger.error("{} could not be told: {}", type(message).__name__, said(error))
-
-
-def _record_not_run(record: RecordedOperation, reason: str) -> ExecutorResult:
-    effect = record.effect
-    error = EffectError(reason, Disposition.DEFINITE, not_run=True)
-    record.state = OperationState.WITHDRAWN
-    record.result = ExecutorResult(effect.node, effect.operation, error=error)
-    return record.result

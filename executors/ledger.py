@@ -11,6 +11,8 @@ from msgspec import Struct
 
 from cluster_reconciler.messages import (
     AttemptIdentity,
+    Disposition,
+    EffectError,
     ExecutorResult,
     NodeAttemptId,
     OperationId,
@@ -52,6 +54,14 @@ class RecordedOperation(Struct):
     began_at: datetime | None = None
     result: ExecutorResult | None = None
     """Set exactly when it is answered or withdrawn."""
+
+    def never_ran(self, reason: str) -> ExecutorResult:
+        """Record, and answer, that it never began: an ordinary retry (design rule 25)."""
+        effect = self.effect
+        error = EffectError(reason, Disposition.DEFINITE, not_run=True)
+        self.state = OperationState.WITHDRAWN
+        self.result = ExecutorResult(effect.node, effect.operation, error=error)
+        return self.result
 
 
 class RunningOperation(Struct, frozen=True):

@@ -1,6 +1,5 @@
 """Executors, stepped in one thread: which operations run, which wait, which never begin."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,7 +8,6 @@ from cluster_reconciler.actors.clock import ManualClock
 from cluster_reconciler.actors.spawning import SteppingSpawner
 from cluster_reconciler.actors.system import ActorSystem
 from cluster_reconciler.executors import (
-    Behaviour,
     Executors,
     MemoryProvider,
     SubmissionRefused,
@@ -327,56 +325,6 @@ def test_closed_executors_take_nothing(rig: Rig) -> None:
     assert rig.provider.world.story() == []
     with pytest.raises(SubmissionRefused, match="the executors are closed"):
         rig.executors.submit(create(1, attempt=2))
-
-
-class InlineActor:
-    """Handles a message inside `tell`: answers come inside `submit`."""
-
-    def __init__(self, behaviour: Behaviour) -> None:
-        self.tell = behaviour.handle
-
-    def stop(self) -> None:
-        """Nothing to end."""
-
-
-class InlineSpawner:
-    def spawn(self, name: str, behaviour: Behaviour, died: Callable[[str], None]) -> InlineActor:
-        return InlineActor(behaviour)
-
-
-def test_an_answer_may_come_inside_submit_and_the_next_operation_with_it() -> None:
-    provider = MemoryProvider()
-    answers: list[OperationOutcome | None] = []
-
-    def hear(message: ExecutorResult | NodeObserved) -> None:
-        if isinstance(message, ExecutorResult):
-            answers.append(message.outcome)
-            if message.operation.sequence == 1:
-                executors.submit(destroy(2))
-
-    now = ManualClock(T0).now
-    executors = Executors(RUN, [provider], InlineSpawner(), hear, now, Rig.ticket)
-    executors.submit(create(1))
-    assert answers == [CREATED_1, LeaseDestroyed()]
-    assert executors.running == ()
-
-
-def test_a_hundred_thousand_attempts_leave_nothing_behind() -> None:
-    provider = MemoryProvider(history_max=100)
-    heard: list[object] = []
-    now = ManualClock(T0).now
-    executors = Executors(RUN, [provider], InlineSpawner(), heard.append, now, Rig.ticket)
-    most = 0
-    for attempt in range(1, 100_001):
-        executors.submit(create(1, attempt=attempt))
-        executors.submit(destroy(2, f"memory-7-g-0-{attempt}", attempt))
-        most = max(most, executors.recorded)
-        executors.retire(NodeAttemptId(attempt))
-    assert len(heard) == 200_000
-    assert most == 2
-    assert (executors.attempts, executors.recorded) == (0, 0)
-    assert executors._retired.spans == 1
-    assert provider.world.live == frozenset()
 
 
 # -- the death of an executor actor ---------------------------------------------------------------
