@@ -58,6 +58,10 @@ class SwarmTicket(Struct, frozen=True, gc=False):
     token: str
     heartbeat: timedelta = timedelta(seconds=1)
 
+    def __repr__(self) -> str:
+        """Without the token: a repr ends up in logs."""
+        return f"SwarmTicket({self.address!r}, token hidden)"
+
 
 class Stream(StrEnum):
     """Where an output line came from."""

@@ -3,6 +3,7 @@
 The one place of the command line that knows what implements a kind of provider.
 """
 
+import resource
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -15,9 +16,12 @@ from cluster_reconciler.executors.provider import Provider
 from cluster_reconciler.executors.providers.process import ProcessProvider
 from cluster_reconciler.executors.providers.process.provider import default_state_dir
 
+FILES_WANTED = 65_536
+
 
 def start_cluster(loaded: LoadedShape, trace: Path | None, drain_timeout: timedelta) -> Cluster:
     """Start what the file describes.  Raises what `Cluster.start` does, and SwarmListenError."""
+    _allow_many_files()
     providers: list[Provider] = []
     try:
         providers.extend(_MAKERS[settings.kind](settings) for settings in loaded.providers)
@@ -40,6 +44,15 @@ def start_cluster(loaded: LoadedShape, trace: Path | None, drain_timeout: timede
         for provider in providers:
             provider.close()
         raise
+
+
+def _allow_many_files() -> None:
+    """A local node takes three descriptors, and the usual soft limit is 1 024: take what the system
+    allows us to."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_WANTED if hard == resource.RLIM_INFINITY else min(FILES_WANTED, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _process(settings: ProviderSettings) -> Provider:
