@@ -119,6 +119,7 @@ class SteppingSpawner:
         self._names = _Names(system)
         self._turns: deque[BehaviourActor] = deque()
         """One turn for each message (or stop) that waits; an ended actor may still have some."""
+        self._handling: set[BehaviourActor] = set()
 
     def spawn(self, name: str, behaviour: Behaviour, died: Callable[[str], None]) -> ActorHandle:
         """See `Spawner`; a name that is taken gets a number."""
@@ -131,12 +132,25 @@ class SteppingSpawner:
     @property
     def queued(self) -> int:
         """How many messages wait for `pump`."""
-        return sum(not actor.ended.is_set() for actor in self._turns)
+        return sum(not a.ended.is_set() and a not in self._handling for a in self._turns)
 
     def pump(self) -> bool:
-        """Handle one message of one actor; False: nothing waits."""
-        while self._turns:
-            actor = self._turns.popleft() if self._order == "fifo" else self._turns.pop()
-            if actor.pump_one():
-                return True
+        """Handle one message of one actor; False: nothing waits.  An actor that is in the middle
+        of a message, because this is called from within it or beside it, keeps its turn."""
+        while (actor := self._next()) is not None:
+            self._handling.add(actor)
+            try:
+                if actor.pump_one():
+                    return True
+            finally:
+                self._handling.discard(actor)
         return False
+
+    def _next(self) -> BehaviourActor | None:
+        places = range(len(self._turns))
+        for place in places if self._order == "fifo" else reversed(places):
+            actor = self._turns[place]
+            if actor not in self._handling:
+                del self._turns[place]
+                return actor
+        return None

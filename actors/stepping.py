@@ -164,16 +164,18 @@ class SteppingCluster:
         wait = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
         end = later(self.now, wait)
         dispatched: list[PlannedEffect] = []
-        while (due := self._next_due()) is not None and due <= end:
+        while (due := self.due_at) is not None and due <= end:
             self._world.clock.set(max(due, self.now))
             self._fire(self.now)
             dispatched.extend(self.drive())
-            if due >= end and self._next_due() == due:
+            if due >= end and self.due_at == due:
                 break  # The end of time: what is due there again stays due.
         self._world.clock.set(max(end, self.now))
         return dispatched
 
-    def _next_due(self) -> datetime | None:
+    @property
+    def due_at(self) -> datetime | None:
+        """When the next wake-up or safety tick is due; None: never."""
         return min(
             (at for at in (self._world.wake, self._next_tick) if at is not None), default=None
         )

@@ -1,0 +1,298 @@
+"""The public test kit, whole: driver, executors and providers in one thread, on one stepped clock.
+
+```python
+world = SteppingWorld(shape, retry=RetryPolicy(jitter=0.0))
+world.provider.script.create("g-0").lose_reply()
+world.run(10)                       # ten seconds, in no time
+assert world.cluster.converged
+```
+
+Nothing here decides, folds or makes anything: it is the production driver and the production
+executors, pumped by hand.  After every settling it checks what must always hold: the decider's
+invariants, and that nothing exists that nobody knows of (`check`).
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Literal
+
+from msgspec import Struct
+
+from cluster_reconciler.actors.clock import END_OF_TIME
+from cluster_reconciler.actors.spawning import SteppingSpawner
+from cluster_reconciler.actors.stepping import DEFAULT_START, SteppingCluster
+from cluster_reconciler.actors.stepping_calls import PausedCalls
+from cluster_reconciler.actors.system import ActorSystem
+from cluster_reconciler.decider import (
+    ClusterState,
+    ManagedNode,
+    RetryPolicy,
+    check_converged,
+    check_state,
+    expand_shape,
+    later,
+)
+from cluster_reconciler.executors import Executors, MemoryProvider, SwarmTicket
+from cluster_reconciler.executors.providers.memory_script import CallScript
+from cluster_reconciler.executors.providers.memory_world import Call
+from cluster_reconciler.messages import (
+    AttemptIdentity,
+    ClusterShape,
+    LogicalNodeId,
+    NodeAttemptId,
+    NodeLost,
+    NodeStage,
+    OperationKind,
+)
+
+Now = Callable[[], datetime]
+
+ROUNDS_MAX = 1_000
+"""More rounds than this in one settling are a loop, and an error."""
+
+
+class _Clock:
+    """The cluster's clock, for those who are made before it."""
+
+    def __init__(self, start: datetime) -> None:
+        self._start = start
+        self.cluster: SteppingCluster | None = None
+
+    def now(self) -> datetime:
+        return self.cluster.now if self.cluster is not None else self._start
+
+
+class _Planned(Struct, frozen=True):
+    at: datetime
+    act: Callable[[], object]
+
+
+class SteppingWorld:
+    """See the module.  `cluster`, `provider`, `providers`, `executors` are the real things, open to
+    every test."""
+
+    def __init__(
+        self,
+        shape: ClusterShape,
+        *,
+        retry: RetryPolicy | None = None,
+        start: datetime = DEFAULT_START,
+        providers: Callable[[Now], Sequence[MemoryProvider]] | None = None,
+        settle_time: timedelta = timedelta(0),
+        safety_tick: timedelta | None = None,
+        order: Literal["fifo", "lifo"] = "fifo",
+        check_leaks: bool = True,
+    ) -> None:
+        """`providers` makes them, on the clock that it is given; None: one of kind "memory" with
+        this settle time.  `order`: in which order one round of effects is carried out.
+        `check_leaks`: False where a provider lies about what it has ended.  Raises ShapeError."""
+        self._clock = _Clock(start)
+        self.providers = (
+            tuple(providers(self._clock.now))
+            if providers is not None
+            else (MemoryProvider(now=self._clock.now, settle_time=settle_time),)
+        )
+        self.provider = self.providers[0]
+        self.check_leaks = check_leaks
+        self.rounds = 0
+        """Rounds that the latest settling took."""
+        self._expanded = expand_shape(shape)
+        self._planned: list[_Planned] = []
+        self._calls = PausedCalls(self._clock.now)
+        self._threaded = False
+        system = ActorSystem("stepping-world", self._clock, ticks=lambda: 0.0)
+        self._spawner = SteppingSpawner(system, order)
+        self.executors = Executors(
+            shape.run_id,
+            self.providers,
+            self._spawner,
+            self._reply,
+            self._clock.now,
+            lambda _identity: SwarmTicket("127.0.0.1:1", "a token of no swarm"),
+        )
+        self.cluster = SteppingCluster(
+            shape,
+            retry=retry,
+            start=start,
+            executor=self.executors,
+            safety_tick=safety_tick,
+        )
+        self._clock.cluster = self.cluster
+
+    # -- stepping ---------------------------------------------------------------------------------
+
+    def round(self) -> bool:
+        """Drive, then carry out everything that was dispatched before any of its results is
+        handled; False: there was nothing to carry out."""
+        self.cluster.drive()
+        pumped = False
+        while self.pump():
+            pumped = True
+        return pumped
+
+    def pump(self) -> bool:
+        """One message of one executor; its results wait in the driver's mailbox."""
+        if not self._threaded:
+            return self._spawner.pump()
+        if self._spawner.queued == 0:
+            return False
+        self._calls.run(self._spawner.pump)
+        return True
+
+    def settle(self) -> None:
+        """Rounds until driver and executors are at rest (paused calls excepted), then `check`.
+
+        Raises:
+            AssertionError: they do not come to rest, or something does not hold.
+        """
+        for count in range(ROUNDS_MAX):
+            if not self.round():
+                self.rounds = count
+                self.check()
+                return
+        raise AssertionError(f"no rest after {ROUNDS_MAX} rounds: {self.cluster.events[-20:]}")
+
+    def run(self, seconds: float | timedelta) -> None:
+        """Let so much time pass: stop at each moment at which something is due, in order, and
+        settle there; then settle at the end."""
+        wait = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
+        end = later(self.now, wait)
+        self.settle()
+        while (due := self.due_at) is not None and due <= end and due < END_OF_TIME:
+            self._go_to(max(due, self.now))
+        self._go_to(end)
+
+    def run_to_next(self) -> bool:
+        """Let time pass until something is due, and settle; False: nothing ever will be."""
+        self.settle()
+        due = self.due_at
+        if due is None or due >= END_OF_TIME:
+            return False
+        self._go_to(max(due, self.now))
+        return True
+
+    def run_until(self, reached: Callable[[], bool], within: float) -> float:
+        """Run until it is so; the seconds that it took.
+
+        Raises:
+            AssertionError: it is not so after `within` seconds.
+        """
+        begun = self.now
+        limit = later(begun, timedelta(seconds=within))
+        self.settle()
+        while not reached():
+            due = self.due_at
+            assert due is not None and due <= limit, (  # noqa: PT018
+                f"not reached within {within} s, next due {due}: {self.cluster.events[-20:]}"
+            )
+            self._go_to(max(due, self.now))
+        return (self.now - begun).total_seconds()
+
+    def _go_to(self, moment: datetime) -> None:
+        self.cluster.advance(moment - self.now)
+        due = [planned for planned in self._planned if planned.at <= self.now]
+        for planned in due:
+            self._planned.remove(planned)
+            planned.act()
+        self._calls.resume_due()
+        self.settle()
+
+    @property
+    def due_at(self) -> datetime | None:
+        """When something is due next: a deadline, a tick, a plan of the test, a paused call."""
+        moments = [self.cluster.due_at, self._calls.due_at, *(p.at for p in self._planned)]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    @property
+    def now(self) -> datetime:
+        """The one clock."""
+        return self._clock.now()
+
+    # -- what a test does to the world ------------------------------------------------------------
+
+    def after(self, seconds: float, act: Callable[[], object]) -> None:
+        """Do this so much later, from within `run`."""
+        self._planned.append(_Planned(later(self.now, timedelta(seconds=seconds)), act))
+        self._planned.sort(key=lambda planned: planned.at)
+
+    def slow(
+        self, calls: CallScript, seconds: float, *, times: int | None = 1, late_reply: bool = False
+    ) -> None:
+        """These calls take so long; `late_reply`: they have their effect at their beginning."""
+        self._threaded = True
+
+        def fault(_call: Call, effect: Callable[[], object]) -> object:
+            answer = effect() if late_reply else None
+            self._calls.pause(seconds)
+            return answer if late_reply else effect()
+
+        calls.play(fault, times)
+
+    def lose(self, node_id: str, reason: str = "its swarm member is gone") -> None:
+        """The swarm says that the node's present attempt is lost."""
+        self.cluster.observe(node_id, self.node(node_id).attempt, NodeLost(reason))
+
+    def close(self) -> None:
+        """Let everything go on that is paused: no thread stays behind."""
+        self._calls.release()
+
+    # -- what came out ----------------------------------------------------------------------------
+
+    def node(self, node_id: str) -> ManagedNode:
+        """The node's present value."""
+        return self.cluster.state.nodes[LogicalNodeId(node_id)]
+
+    def identity(self, node_id: str, attempt: int | None = None) -> AttemptIdentity:
+        """The identity of the node's present attempt, or of that one."""
+        number = NodeAttemptId(attempt) if attempt is not None else self.node(node_id).attempt
+        return AttemptIdentity(self.cluster.desired.run_id, LogicalNodeId(node_id), number)
+
+    @property
+    def ready(self) -> frozenset[str]:
+        """The nodes that are ready."""
+        nodes = self.cluster.state.nodes.items()
+        return frozenset(node_id for node_id, node in nodes if node.record.ready)
+
+    @property
+    def live(self) -> frozenset[AttemptIdentity]:
+        """The attempts that have a machine, over all providers."""
+        return frozenset(i for provider in self.providers for i in provider.world.live)
+
+    def check(self) -> None:
+        """Everything that must hold whenever the world is at rest.
+
+        Raises:
+            AssertionError: an invariant is broken, a machine exists that the state does not know
+                of and does not look for, or an attempt has two machines or sessions.
+        """
+        state = self.cluster.state
+        check_state(state)
+        if self._expanded.shape != self.cluster.desired:
+            self._expanded = expand_shape(self.cluster.desired, self._expanded)
+        check_converged(state, self._expanded)
+        if self.check_leaks:
+            self._check_leaks(state)
+
+    def _check_leaks(self, state: ClusterState) -> None:
+        run_id = self.cluster.desired.run_id
+        accounted = {
+            AttemptIdentity(run_id, node_id, node.attempt)
+            for node_id, node in state.nodes.items()
+            if _accounts_for_a_machine(node)
+        }
+        for provider in self.providers:
+            doubles = provider.world.doubles
+            assert not doubles, f"two machines or sessions of one attempt: {sorted(doubles)}"
+            stray = provider.world.live - accounted
+            assert not stray, f"machines that nobody knows of: {sorted(stray)}"
+
+    def _reply(self, message: object) -> None:
+        self.cluster.tell(message)
+
+
+def _accounts_for_a_machine(node: ManagedNode) -> bool:
+    """The state holds the machine, or knows that there may be one and will look."""
+    if node.record.stage is NodeStage.DESTROYED:
+        return False
+    creating = node.pending is not None and node.pending.kind is OperationKind.CREATE_LEASE
+    return node.record.lease is not None or node.retry.ambiguous_operation is not None or creating
