@@ -11,9 +11,10 @@ from loguru import logger
 from cluster_reconciler.actors.cli.output import Output
 
 if TYPE_CHECKING:
-    from loguru import Message
+    from loguru import Message, Record
 
 _LEVELS = ("WARNING", "INFO", "DEBUG", "TRACE")
+_EVENTS = "cluster_reconciler.actors.driver_host"
 _FORMAT = "<dim>{time:HH:mm:ss}</dim> <level>{level: <8}</level> {message}"
 _FILE_FORMAT = "{time:YYYY-MM-DDTHH:mm:ss.SSSZ} {level: <8} {name}: {message}"
 
@@ -26,9 +27,13 @@ def configure_log(output: Output, *, verbose: int, quiet: bool, file: str | None
     def write(message: "Message") -> None:
         output.say(message.rstrip("\n"))
 
+    def is_news(record: "Record") -> bool:
+        # What happens to the cluster is told as it happens; the log need not say it again.
+        return record["name"] != _EVENTS or quiet
+
     logger.add(
         write, level=level, format=_FORMAT, colorize=output.colours_errors, diagnose=False,
-        backtrace=False,
+        backtrace=False, filter=is_news,
     )  # fmt: skip
     if file is not None:
         logger.add(
