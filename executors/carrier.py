@@ -51,6 +51,7 @@ from cluster_reconciler.messages import (
 )
 
 T = TypeVar("T")
+_Ending = BootstrapConvergenceObserved | CancelBootstrap | DestroyLease
 
 
 class Carrier:
@@ -74,6 +75,8 @@ class Carrier:
         self._starts = 0
         self.lease: Holding[LeaseCreated] = Holding()
         self.session: Holding[BootstrapSessionId] = Holding()
+        self._done: dict[type[_Ending], tuple[_Ending, OperationOutcome]] = {}
+        """The latest success of each of these kinds."""
 
     def carry_out(self, command: NodeManagerCommand) -> OperationOutcome:
         """The outcome of the command.
@@ -88,6 +91,26 @@ class Carrier:
                 return self._look_up(lease)
             case StartBootstrap(session, adopt_only):
                 return self._start(session, adopt_only=adopt_only)
+            case BootstrapConvergenceObserved() | CancelBootstrap() | DestroyLease():
+                return self._once(command)
+            case _:
+                assert_never(command)
+
+    def _once(self, command: _Ending) -> OperationOutcome:
+        """Each of these is over for good once it has succeeded.  When that success came too late
+        for the driver to hear, its next try must not call again: a provider whose every call is
+        slower than the operation timeout would never be done."""
+        kind = type(command)
+        done, outcome = self._done.get(kind, (None, None))
+        if done == command and outcome is not None:
+            return outcome
+        outcome = self._end(command)
+        if outcome != LeaseDestroyed(confirmed=False):
+            self._done[kind] = (command, outcome)
+        return outcome
+
+    def _end(self, command: _Ending) -> OperationOutcome:
+        match command:
             case BootstrapConvergenceObserved(session_id, swactor_id):
                 _as_meant(lambda: self._provider.accept_convergence(session_id, swactor_id))
                 return BootstrapConvergenceAccepted()
@@ -112,6 +135,7 @@ class Carrier:
         if adopt_only or self.lease.unresolved:
             return self._find_lease(adopt_only=adopt_only)
         self.lease = self.lease.making()
+        self._done.clear()
         try:
             created = self._provider.create_lease(spec)
         except CallFailed as failed:
