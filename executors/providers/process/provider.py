@@ -176,6 +176,8 @@ class ProcessProvider:
 
     def start_bootstrap(self, session: BootstrapSessionSpec, context: BootstrapContext) -> None:
         """Start the node's shim and hand it its spec."""
+        if self._closed:
+            raise ProviderError("the provider is closed: it starts nothing any more")
         path = self._leases.path(context.identity)
         record = self._leases.read(path)
         if record is None:

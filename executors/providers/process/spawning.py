@@ -57,9 +57,17 @@ def best_containment() -> Containment:
 class Shim:
     """A started shim: its process, the control pipe to it and the report pipe from it."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", control: int, reports: int) -> None:
+    def __init__(
+        self,
+        process: "subprocess.Popen[bytes]",
+        control: int,
+        reports: int,
+        containment: Containment,
+    ) -> None:
         self.process = process
         self.reports = reports
+        """-1 once it is closed."""
+        self.containment = containment
         self._control = control
         self._lock = threading.Lock()
 
@@ -75,6 +83,12 @@ class Shim:
             except OSError:
                 return False
         return True
+
+    def close_reports(self) -> None:
+        """Let go of the report pipe.  Idempotent."""
+        if self.reports >= 0:
+            os.close(self.reports)
+            self.reports = -1
 
     def end(self) -> None:
         """Close the control pipe: the node ends at once.  Idempotent."""
@@ -119,4 +133,4 @@ def start_shim(containment: Containment, directory: str) -> Shim:
         os.close(control_read)
         os.close(report_write)
     os.set_blocking(report_read, False)
-    return Shim(process, control_write, report_read)
+    return Shim(process, control_write, report_read, containment)
