@@ -1,8 +1,8 @@
 """One thread that hears all nodes: it reads their report pipes and collects their shims.
 
-It waits for descriptors only: a node's report pipe, and its shim's process descriptor, which
-tells the shim's end even while a descendant still holds the pipe.  What a report means is the
-session's business; sweeping up after a shim that was killed is done beside, on a short-lived thread.
+It waits for descriptors only: a node's report pipe, and its shim's process descriptor, which tells
+the shim's end even while a descendant still holds the pipe.  What a report means is the session's
+business; sweeping up after a shim that was killed is done beside, on a short-lived thread.
 """
 
 import os
