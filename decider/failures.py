@@ -8,7 +8,13 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from cluster_reconciler.decider.retry import RetryPolicy, backoff, deadline_after, later
+from cluster_reconciler.decider.retry import (
+    RetryPolicy,
+    backoff,
+    deadline_after,
+    later,
+    spread,
+)
 from cluster_reconciler.decider.state import (
     ManagedNode,
     ProgressDeadline,
@@ -77,10 +83,14 @@ def retry_at(
     retry: RetryPolicy,
     retry_after: timedelta | None,
 ) -> datetime:
-    """Now plus the sampled backoff, never before what the provider asked for."""
+    """Now plus the sampled backoff, never before what the provider asked for.  Many nodes that
+    were told the same span do not all come back at its end: it is followed by jitter."""
     record = node.record
-    wait = backoff(retry, record.run_id, record.logical_node_id, node.attempt, failures)
-    return later(now, max(wait, retry_after) if retry_after is not None else wait)
+    key = (record.run_id, record.logical_node_id, node.attempt, failures)
+    wait = backoff(retry, *key)
+    if retry_after is None or retry_after <= wait:
+        return later(now, wait)
+    return later(later(now, retry_after), spread(retry, *key, min(retry_after, retry.max_delay)))
 
 
 def _count_so_far(node: ManagedNode, now: datetime, retry: RetryPolicy) -> int:

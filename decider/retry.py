@@ -87,6 +87,19 @@ def backoff(
     return max(policy.least_delay, timedelta(microseconds=shortened))
 
 
+def spread(
+    policy: RetryPolicy,
+    run: RunId,
+    node: LogicalNodeId,
+    attempt: NodeAttemptId,
+    failures: int,
+    span: timedelta,
+) -> timedelta:
+    """The sampled part of the span that the policy's jitter allows: in [0, span * jitter)."""
+    sample = _sample(f"{policy.seed}/{run}/{node}/{attempt}/{failures}")
+    return timedelta(microseconds=int((span // _MICROSECOND) * policy.jitter * sample))
+
+
 def _sample(key: str) -> float:
     """A number in [0, 1) that depends on the key alone, and on every character of it."""
     digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=7).digest()
