@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cluster_reconciler.actors.swarm import SwarmListener
-from cluster_reconciler.executors.node.agent import descendants
+from cluster_reconciler.executors.node.machine import descendants
 from cluster_reconciler.executors.provider import BootstrapContext, Stream
 from cluster_reconciler.executors.providers.process import Containment, ProcessProvider
 from cluster_reconciler.executors.providers.process.processes import (

@@ -97,20 +97,26 @@ class Reports:
 class _Log:
     def __init__(self, path: str) -> None:
         self._path = path
-        self._descriptor = self._open()
+        self._descriptor = -1
         self._size = 0
+        self._open()
 
-    def _open(self) -> int:
+    def _open(self) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        return os.open(self._path, flags, 0o600)
+        self._descriptor = os.open(self._path, flags, 0o600)
+        self._size = os.fstat(self._descriptor).st_size
 
     def write(self, text: str) -> None:
+        """A full or vanished disk costs the log, not the node."""
         data = text.encode("utf-8", "replace") + b"\n"
         try:
-            if self._size + len(data) > LOG_BYTES_MAX:
-                os.close(self._descriptor)
+            if self._descriptor >= 0 and self._size + len(data) > LOG_BYTES_MAX:
+                # Its number may be another file's from now on: never write to it again.
+                descriptor, self._descriptor = self._descriptor, -1
+                os.close(descriptor)
                 os.replace(self._path, f"{self._path}.1")
-                self._descriptor, self._size = self._open(), 0
+            if self._descriptor < 0:
+                self._open()
             self._size += os.write(self._descriptor, data)
         except OSError:
-            return  # A full disk must not end the node.
+            return

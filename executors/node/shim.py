@@ -9,7 +9,6 @@ It runs nothing itself: the agent, which it forks, does.  In a pid namespace it 
 its end is the end of all; elsewhere it is the reaper of its descendants and kills them one by one.
 """
 
-import ctypes
 import json
 import os
 import select
@@ -19,13 +18,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cluster_reconciler.executors.node import agent
+    from cluster_reconciler.executors.node import agent, machine
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import agent
+    import machine
 
 CONTROL, REPORTS = 0, 1
-PR_SET_CHILD_SUBREAPER = 36
 SWEEP_SECONDS_MAX = 5.0
 STOP_SECONDS = 2.0
 SPEC_BYTES_MAX = 16 * 1024 * 1024
@@ -65,7 +64,12 @@ class Control:
 def main() -> None:
     """Read the spec, fork the agent, watch until the end."""
     if os.getpid() != 1:
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        machine.become_reaper()
+    # A host may block signals in the thread that started us, and that is inherited.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    owner = int(sys.argv[1]) if len(sys.argv) > 1 else None
+    if owner is not None:
+        os.set_inheritable(owner, False)
     wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -74,15 +78,17 @@ def main() -> None:
     spec = control.read_spec()
     if spec is None:
         os._exit(0)
+    shim_pid = os.getpid()
     agent_pid = os.fork()
     if agent_pid == 0:
         signal.set_wakeup_fd(-1)
         os.close(wake_read)
         os.close(wake_write)
         os.dup2(os.open(os.devnull, os.O_RDONLY), CONTROL)
-        agent.run(spec)
-    reason = _watch(control, agent_pid, wake_read)
-    _end_everything()
+        agent.run(spec, guards=None if shim_pid == 1 else shim_pid)
+    reason = _watch(control, agent_pid, wake_read, owner)
+    # The end of process 1 is the end of all.
+    everything_ended = os.getpid() == 1 or machine.end_descendants(SWEEP_SECONDS_MAX)
     if reason is not None:
         # Only now: the agent, who writes to the same pipe, is no more.
         os.set_blocking(REPORTS, False)
@@ -90,7 +96,7 @@ def main() -> None:
             os.write(REPORTS, b"\n" + json.dumps({"t": "gone", "reason": reason}).encode() + b"\n")
         except OSError:
             os._exit(1)  # Nobody listens any more.
-    os._exit(0)
+    os._exit(0 if everything_ended else 1)
 
 
 def _note(_number: int, _frame: object) -> None:
@@ -101,11 +107,13 @@ def _note(_number: int, _frame: object) -> None:
 _pending: set[int] = set()
 
 
-def _watch(control: Control, agent_pid: int, wake: int) -> str | None:
+def _watch(control: Control, agent_pid: int, wake: int, owner: int | None) -> str | None:
     """Until the node must end; why, when that was not asked for."""
     poll = select.poll()
     poll.register(CONTROL, select.POLLIN)
     poll.register(wake, select.POLLIN)
+    if owner is not None:
+        poll.register(owner, select.POLLIN)
     deadline: float | None = None
     while True:
         left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
@@ -115,6 +123,8 @@ def _watch(control: Control, agent_pid: int, wake: int) -> str | None:
         status = _reap(agent_pid)
         if status is not None:
             return None if deadline is not None else _why(status)
+        if owner in ready:
+            return None  # The reconciler is gone, even if a fork of it holds our pipe open.
         seconds = control.read_stop() if CONTROL in ready else None
         if _pending & {signal.SIGTERM, signal.SIGINT, signal.SIGHUP} and deadline is None:
             seconds = STOP_SECONDS
@@ -146,26 +156,8 @@ def _why(status: int) -> str | None:
     code = os.waitstatus_to_exitcode(status)
     if code == 0:
         return None
-    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    how = signal.Signals(-code).name if -65 < code < 0 else f"exit code {code}"
     return f"the node agent ended unexpectedly: {how}"
-
-
-def _end_everything() -> None:
-    """Process 1 need only end itself; a reaper kills descendants until none is left."""
-    if os.getpid() == 1:
-        return
-    deadline = time.monotonic() + SWEEP_SECONDS_MAX
-    while time.monotonic() < deadline:
-        descendants = agent.descendants(os.getpid())
-        if not descendants:
-            return
-        for pid in descendants:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        _reap(-1)
-        time.sleep(0.005)
 
 
 if __name__ == "__main__":

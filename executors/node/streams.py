@@ -18,7 +18,8 @@ class _Lines:
     def feed(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._tell(_text(line))
+            for begin in range(0, max(1, len(line)), LINE_BYTES_MAX):
+                self._tell(_text(line[begin : begin + LINE_BYTES_MAX]))
         while len(self._rest) > LINE_BYTES_MAX:
             self._tell(_text(self._rest[:LINE_BYTES_MAX]))
             self._rest = self._rest[LINE_BYTES_MAX:]
@@ -30,7 +31,7 @@ class _Lines:
 
 
 def _text(line: bytes) -> str:
-    return line[:LINE_BYTES_MAX].decode("utf-8", "replace").rstrip("\r")
+    return line.decode("utf-8", "replace").rstrip("\r")
 
 
 class LineReader:
@@ -85,18 +86,29 @@ class Tail:
         try:
             found = os.stat(self._path)
             if self._descriptor is None or self._identity != (found.st_dev, found.st_ino):
+                self._read_on()  # What was written to the old one before it was replaced.
                 self._open()
             if self._descriptor is None:
                 return
             if os.fstat(self._descriptor).st_size < os.lseek(self._descriptor, 0, os.SEEK_CUR):
                 os.lseek(self._descriptor, 0, os.SEEK_SET)  # It was cut off: from the beginning.
-            for _ in range(16):
-                data = os.read(self._descriptor, READ_BYTES)
-                if not data:
-                    return
-                self._lines.feed(data)
+            self._read_on()
         except OSError:
             return  # Not there yet, or not readable: the next look will tell.
+
+    def _read_on(self) -> None:
+        if self._descriptor is None:
+            return
+        for _ in range(16):
+            data = os.read(self._descriptor, READ_BYTES)
+            if not data:
+                return
+            self._lines.feed(data)
+
+    def end(self) -> None:
+        """The last look: a line without its end counts."""
+        self.read()
+        self._lines.end()
 
     def _open(self) -> None:
         if self._descriptor is not None:

@@ -77,8 +77,9 @@ class SwarmClient:
             self._receive()
         except BlockingIOError:
             return
-        except (OSError, ValueError) as error:
-            self._drop(str(error))
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            # What is no swarm may say anything.
+            self._drop(str(error) or type(error).__name__)
 
     def leave(self, reason: str) -> None:
         """Say good-bye; the connection is of no use afterwards."""

@@ -10,21 +10,26 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+from loguru import logger
 from msgspec import Struct
 
+from cluster_reconciler.executors.node.machine import own_pid
 from cluster_reconciler.executors.providers.process.processes import (
     ProcessIdentity,
     identify,
 )
+from cluster_reconciler.executors.providers.process.spawning import SHIM_LOG
 from cluster_reconciler.messages import AttemptIdentity, RunId
 
 ENDED_MAX = 100
 """So many ended leases' logs are kept; the oldest go."""
+
+KEPT = ("stdout.log", "stdout.log.1", "stderr.log", "stderr.log.1", SHIM_LOG)
 
 SLUG_MAX = 60
 
@@ -37,6 +42,8 @@ class LeaseRecord(Struct, frozen=True):
     """The reconciler process that made it; no process of the node outlives that one."""
     created_at: datetime
     options: dict[str, str] = {}
+    instance: str = ""
+    """The provider object that made it: one process may have had several."""
 
 
 class RunHeld(Exception):
@@ -59,9 +66,10 @@ class RunLock:
 class LeaseDirectories:
     """All leases below one state directory."""
 
-    def __init__(self, state_dir: Path) -> None:
+    def __init__(self, state_dir: Path, instance: str = "") -> None:
         self.state_dir = state_dir
         self.ended_dir = state_dir / "ended"
+        self._instance = instance
 
     def path(self, identity: AttemptIdentity) -> Path:
         """Where the attempt's lease lives; any node id makes a safe, distinct name."""
@@ -77,13 +85,17 @@ class LeaseDirectories:
         path = self.path(identity)
         if self.read(path) is not None:
             return path
-        (path / "work").mkdir(parents=True, exist_ok=True, mode=0o700)
-        owner = identify(os.getpid())
+        self.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for directory in (path.parent, path, path / "work"):
+            # One by one: what `parents=True` makes is open to everybody.
+            directory.mkdir(exist_ok=True, mode=0o700)
+        owner = identify(own_pid())
         assert owner is not None, "this process is not alive"
-        record = LeaseRecord(identity, owner, datetime.now(UTC), options)
+        record = LeaseRecord(identity, owner, datetime.now(UTC), options, self._instance)
+        data = msgspec.json.encode(record)
         temporary = path / f"identity.json.{os.getpid()}"
         with temporary.open("wb") as file:
-            file.write(msgspec.json.encode(record))
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path / "identity.json")
@@ -112,19 +124,32 @@ class LeaseDirectories:
                 yield RunId(int(path.name[4:]))
 
     def remove(self, path: Path) -> None:
-        """End the lease: its logs are kept for a while, the rest goes."""
-        kept = self.ended_dir / f"{path.parent.name}-{path.name}"
-        kept.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for name in ("stdout.log", "stdout.log.1", "stderr.log", "stderr.log.1"):
-            with contextlib.suppress(FileNotFoundError):
-                (path / name).replace(kept / name)
+        """End the lease: its logs are kept for a while, the rest goes.  Raises OSError while the
+        lease is still there; logs that cannot be kept are no reason."""
+        try:
+            self._keep_logs(path)
+        except OSError as error:
+            logger.warning("the logs of {} cannot be kept: {}", path, error)
         # The identity goes first: what is half removed is no lease any more.
         with contextlib.suppress(FileNotFoundError):
             (path / "identity.json").unlink()
-        shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(path, onerror=_remove_all_the_same)
+        if path.exists():
+            logger.warning("{}: its node is gone, but not all of its files can be removed", path)
         with contextlib.suppress(OSError):
             path.parent.rmdir()  # The run's directory, when this was its last lease.
         self._prune()
+
+    def _keep_logs(self, path: Path) -> None:
+        kept = self.ended_dir / f"{path.parent.name}-{path.name}"
+        self.ended_dir.mkdir(exist_ok=True, mode=0o700)
+        kept.mkdir(exist_ok=True, mode=0o700)
+        for name in KEPT:
+            with contextlib.suppress(FileNotFoundError):
+                if (path / name).stat().st_size > 0:
+                    (path / name).replace(kept / name)
+        if not any(kept.iterdir()):
+            kept.rmdir()  # It never said anything.
 
     def _prune(self) -> None:
         with contextlib.suppress(OSError):
@@ -139,13 +164,28 @@ class LeaseDirectories:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             holder = os.read(descriptor, 64).decode("ascii", "replace").strip() or "unknown"
             os.close(descriptor)
             raise RunHeld(
                 f"process {holder} drives run {run_id} already (it holds {path}); "
                 "end it first, or choose another run_id"
             ) from error
+        except BaseException:
+            os.close(descriptor)
+            raise
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())
         return RunLock(descriptor)
+
+
+def _remove_all_the_same(remove: Callable[[str], object], path: str, _error: object) -> None:
+    """A node may have made a folder that even its owner may not change."""
+    with contextlib.suppress(OSError):
+        for place in (os.path.dirname(path), path):
+            if os.path.isdir(place) and not os.path.islink(place):
+                os.chmod(place, 0o700)
+        if remove in (os.unlink, os.rmdir):
+            remove(path)
+        elif os.path.isdir(path):
+            shutil.rmtree(path, ignore_errors=True)

@@ -7,9 +7,12 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from msgspec import Struct
+
+from cluster_reconciler.executors.node.machine import descendants
 
 LEASE_VARIABLE = "CLUSTER_RECONCILER_LEASE"
 """Every process of a node inherits it: its value is the node's directory."""
@@ -56,8 +59,13 @@ def _stat(pid: int) -> tuple[str, int] | None:
 
 def processes_of_lease(directory: str) -> list[int]:
     """Every living process that carries the lease's mark, whoever its parent is now."""
-    mark = f"{LEASE_VARIABLE}={directory}".encode()
-    found = []
+    return _marked({directory}).get(directory, [])
+
+
+def _marked(directories: Collection[str]) -> dict[str, list[int]]:
+    """The living processes of each of the leases, in one look at the machine."""
+    marks = {os.fsencode(f"{LEASE_VARIABLE}={directory}"): directory for directory in directories}
+    found: dict[str, list[int]] = {}
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():
             continue
@@ -65,19 +73,34 @@ def processes_of_lease(directory: str) -> list[int]:
             environment = Path(f"/proc/{entry.name}/environ").read_bytes()
         except OSError:
             continue
-        if mark in environment.split(b"\0") and identify(int(entry.name)) is not None:
-            found.append(int(entry.name))
+        for mark in marks.keys() & environment.split(b"\0"):
+            if identify(int(entry.name)) is not None:
+                found.setdefault(marks[mark], []).append(int(entry.name))
     return found
 
 
-def kill_lease(directory: str, seconds: float) -> bool:
-    """KILL whatever carries the lease's mark, until nothing does; whether that was reached."""
+def kill_leases(directories: Collection[str], seconds: float) -> frozenset[str]:
+    """KILL whatever carries the mark of one of the leases, and all that descends from it, until
+    nothing does; returns the leases of which something is left when the time is up.
+
+    Twice nothing is nothing: a process has no environment for a moment while it execs.
+    """
     deadline = time.monotonic() + seconds
-    while found := processes_of_lease(directory):
-        for pid in found:
+    quiet = 0
+    while True:
+        found = _marked(directories)
+        quiet = 0 if found else quiet + 1
+        if quiet == 2 or time.monotonic() >= deadline:
+            return frozenset(found)
+        # All are gathered before the first is killed: with its parent a child's descent is gone.
+        victims = {pid for pids in found.values() for pid in pids}
+        victims.update(below for pid in tuple(victims) for below in descendants(pid))
+        for pid in victims:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(0.01)
-    return True
+        time.sleep(0.005)
+
+
+def kill_lease(directory: str, seconds: float) -> bool:
+    """`kill_leases` for one; whether nothing is left."""
+    return not kill_leases((directory,), seconds)

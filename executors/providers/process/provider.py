@@ -8,20 +8,28 @@ with this process; what they leave is found again by the next one.  Linux only f
 import os
 import shlex
 import threading
+import time
+import uuid
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from cluster_reconciler.executors.node.machine import own_pid
 from cluster_reconciler.executors.provider import (
     BootstrapContext,
     LeaseState,
     ListedLease,
     ProviderError,
 )
-from cluster_reconciler.executors.providers.process.leases import LeaseDirectories, RunLock
+from cluster_reconciler.executors.providers.process.leases import (
+    LeaseDirectories,
+    LeaseRecord,
+    RunLock,
+)
 from cluster_reconciler.executors.providers.process.processes import (
     LEASE_VARIABLE,
     is_alive,
@@ -55,7 +63,12 @@ from cluster_reconciler.messages import (
 
 STOP_SECONDS = 2.0
 """Between TERM and KILL."""
+END_SECONDS = 0.5
+"""For what is told to end at once; then it is killed."""
 KILL_SECONDS = 3.0
+
+_open_instances: set[str] = set()
+"""The providers of this process that are not closed."""
 
 
 def default_state_dir() -> Path:
@@ -80,7 +93,10 @@ class ProcessProvider:
         `shape.options["join_after"]`, in seconds, goes before.  `containment`: None: the best."""
         root = Path(state_dir).expanduser() if state_dir is not None else default_state_dir()
         self._kind = ProviderKind(kind)
-        self._leases = LeaseDirectories(root.absolute())
+        self._instance = uuid.uuid4().hex
+        _open_instances.add(self._instance)
+        # One spelling of the place, however it is named: it is the mark of a node's processes.
+        self._leases = LeaseDirectories(Path(os.path.realpath(root)), self._instance)
         self._join_after = join_after
         self._verify_timeout = verify_timeout
         self._containment = containment
@@ -109,11 +125,15 @@ class ProcessProvider:
 
     def create_lease(self, identity: AttemptIdentity, spec: LogicalNodeSpec) -> LeaseCreated:
         """A directory of the attempt's own."""
+        self._refuse_if_closed()
         _join_after(spec.shape.options, self._join_after)
         try:
             path = self._leases.create(identity, spec.shape.options)
-        except OSError as error:
-            raise ProviderError(f"the node directory cannot be made: {error}") from error
+        except (OSError, UnicodeError) as error:
+            raise ProviderError(
+                f"the directory of {identity!s} cannot be made below {self._leases.state_dir}: "
+                f"{error}; make the place writable or choose another state_dir"
+            ) from error
         return self._created(path)
 
     def find_lease(self, identity: AttemptIdentity) -> LeaseCreated | None:
@@ -147,26 +167,36 @@ class ProcessProvider:
             # something may be.
             if session is None and record is not None and not kill_lease(str(path), KILL_SECONDS):
                 return False
-            self._leases.remove(path)
+            try:
+                self._leases.remove(path)
+            except OSError as error:
+                raise ProviderError(f"the lease {path} cannot be removed: {error}") from error
         with self._lock:
             self._sessions.pop(identity, None)
         return True
 
     def list_leases(self, run_id: RunId) -> Sequence[ListedLease]:
-        """Every directory of the run.  One whose maker is dead is dead: nodes go with it."""
+        """Every directory of the run.  One whose maker is dead, or closed, is dead: nodes go with
+        their maker."""
         return [
             ListedLease(
                 record.identity,
                 self._created(path).lease,
-                LeaseState.LIVE if is_alive(record.owner) else LeaseState.DEAD,
-                f"{path}, made by process {record.owner.pid} at {record.created_at:%F %T}",
+                LeaseState.LIVE if _is_held(record) else LeaseState.DEAD,
+                f"{path}, made by process {record.owner.pid} at {record.created_at:%F %T} UTC",
             )
             for path, record in self._leases.listing(run_id)
         ]
 
     def lock_run(self, run_id: RunId) -> RunLock:
-        """Keep other processes away from the run; raises RunHeld."""
-        return self._leases.lock(run_id)
+        """Keep other processes away from the run; raises RunHeld or ProviderError."""
+        try:
+            return self._leases.lock(run_id)
+        except OSError as error:
+            raise ProviderError(
+                f"no lock can be taken below {self._leases.state_dir}: {error}; "
+                "make the place writable or choose another state_dir"
+            ) from error
 
     def _created(self, path: Path) -> LeaseCreated:
         lease = LeaseFacts(self._kind, ProviderLeaseId(f"{path.parent.name}/{path.name}"))
@@ -178,20 +208,49 @@ class ProcessProvider:
         """Start the node's shim and hand it its spec."""
         if self._closed:
             raise ProviderError("the provider is closed: it starts nothing any more")
+        self._refuse_if_closed()
         path = self._leases.path(context.identity)
         record = self._leases.read(path)
         if record is None:
             raise ProviderError(f"the lease of {context.identity} is gone: there is no {path}")
-        spec = self._node_spec(session.boot, context, path, record.options)
+        self._refuse_a_second(context.identity)
+        node = self._node_spec(session.boot, context, path, record.options)
+        try:
+            # Before anything runs.  The error's text alone: its repr holds what is not encodable.
+            spec = msgspec.json.encode(node)
+        except UnicodeError as error:
+            raise ProviderError(
+                f"the boot spec or environment of {context.identity} is no text: {error}"
+            ) from None
         try:
             shim = start_shim(self._containment_or_best(), str(path))
         except OSError as error:
             raise ProviderError(f"the node's shim cannot be started: {error}") from error
         started = Session(shim, context, str(path))
         with self._lock:
-            self._sessions[context.identity] = started
-        shim.write(msgspec.json.encode(spec))
-        self._reader.add(started)
+            closed = self._closed
+            if not closed:
+                self._sessions[context.identity] = started
+                self._reader.add(started)
+        if closed:  # In this very moment.
+            shim.discard()
+        self._refuse_if_closed()
+        shim.write(spec)  # A shim that is gone or takes nothing is noticed by its end.
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise ProviderError(
+                f"the {self._kind} provider is closed: make another one to start nodes"
+            )
+
+    def _refuse_a_second(self, identity: AttemptIdentity) -> None:
+        """A lease has one session at a time: two would share a directory and a swarm token."""
+        with self._lock:
+            session = self._sessions.get(identity)
+        if session is not None and not session.ended.is_set():
+            raise ProviderError(
+                f"session {session.context.session_id} of {identity} still runs: cancel it first"
+            )
 
     def find_bootstrap(self, identity: AttemptIdentity) -> BootstrapSessionId | None:
         """See `Provider`; a session of an earlier process has died with it."""
@@ -210,12 +269,14 @@ class ProcessProvider:
     def cancel_bootstrap(
         self,
         identity: AttemptIdentity,
-        session_id: BootstrapSessionId,  # noqa: ARG002 - a lease has one session at a time
+        session_id: BootstrapSessionId,
     ) -> None:
         """TERM, then KILL, to everything of the node."""
         with self._lock:
             session = self._sessions.get(identity)
-        if session is not None and not self._end(session):
+        if session is None or session.context.session_id != session_id:
+            return  # It is absent.
+        if not self._end(session):
             raise ProviderError(
                 f"processes of {identity} are still alive: {processes_of_lease(session.directory)}"
             )
@@ -225,22 +286,28 @@ class ProcessProvider:
         with self._lock:
             self._closed = True
             sessions = list(self._sessions.values())
+        _open_instances.discard(self._instance)
         for session in sessions:
-            session.kill()
-        for session in sessions:
-            session.ended.wait(KILL_SECONDS)
+            session.end_now()
+        if not _all_ended(sessions, END_SECONDS):
+            for session in sessions:
+                session.kill()
+            _all_ended(sessions, KILL_SECONDS)
         self._reader.close(1.0)
 
     def _end(self, session: Session) -> bool:
         """Whether nothing of the node is left."""
-        if not session.ended.is_set():
-            session.ask_to_end(STOP_SECONDS)
-            if not session.ended.wait(STOP_SECONDS + 1.0):
-                session.kill()
-        if session.ended.wait(KILL_SECONDS) and self._containment_or_best() is (
-            Containment.NAMESPACE
+        for ask, seconds in (
+            (partial(session.ask_to_end, STOP_SECONDS), STOP_SECONDS + 0.5),
+            (session.end_now, END_SECONDS),
+            (session.kill, KILL_SECONDS),
         ):
-            return True  # The kernel has seen to it.
+            if session.ended.is_set():
+                break
+            ask()
+            session.ended.wait(seconds)
+        if session.ended.is_set() and session.clean:
+            return True
         return kill_lease(session.directory, KILL_SECONDS)
 
     def _containment_or_best(self) -> Containment:
@@ -253,13 +320,14 @@ class ProcessProvider:
     ) -> dict[str, Any]:
         """What the node's own files read; it holds secrets and goes through a pipe only."""
         identity, ticket = context.identity, context.ticket
+        command = boot.start_swactor_command.strip()
         arguments = "".join(f" {shlex.quote(word)}" for word in boot.args)
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         return {
             "lease_dir": str(path),
             "directory": str(path / "work"),
             "verify_commands": boot.verify_commands,
-            "start_command": f"{boot.start_swactor_command}{arguments}".strip(),
+            "start_command": f"{command}{arguments}" if command else "",
             "stdout_sources": [_below(path, name) for name in boot.stdout_sources],
             "stderr_sources": [_below(path, name) for name in boot.stderr_sources],
             "env": {**inherited, **context.env, LEASE_VARIABLE: str(path)},
@@ -282,6 +350,18 @@ class ProcessProvider:
 
 _INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TMPDIR", "TZ")
 """Of this process's environment a command gets these, and nothing else: no secret leaks by it."""
+
+
+def _is_held(record: LeaseRecord) -> bool:
+    """Whether the provider that made the lease may still have a node on it."""
+    if record.owner.pid == own_pid() and record.instance not in _open_instances:
+        return False
+    return is_alive(record.owner)
+
+
+def _all_ended(sessions: Sequence[Session], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    return all(session.ended.wait(max(0.0, deadline - time.monotonic())) for session in sessions)
 
 
 def _below(path: Path, name: str) -> str:

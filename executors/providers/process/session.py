@@ -4,6 +4,8 @@ Called by the reader thread with the node's report lines and its end; it never b
 nothing, and tells each end once.
 """
 
+import os
+import signal
 import threading
 from typing import Any
 
@@ -11,10 +13,11 @@ import msgspec
 from loguru import logger
 
 from cluster_reconciler.executors.provider import BootstrapContext, Stream
-from cluster_reconciler.executors.providers.process.spawning import Shim
+from cluster_reconciler.executors.providers.process.spawning import SHIM_LOG, Shim
 from cluster_reconciler.messages import BootstrapFailed, BootstrapObserved, BootstrapStage
 
 LINE_BYTES_MAX = 1024 * 1024
+LAST_WORDS_MAX = 400
 
 
 class Session:
@@ -28,6 +31,8 @@ class Session:
         """Set once its shim is gone and has been collected."""
         self.reason: str | None = None
         """Why it ended, when nobody had asked for that."""
+        self.clean = False
+        """Once it has ended: whether nothing of the node is left."""
         self._asked_to_end = False
         self._buffer = b""
         self._stage: BootstrapObserved | None = None
@@ -38,10 +43,15 @@ class Session:
         if not self.shim.write(f"stop {seconds}".encode()):
             self.shim.end()
 
-    def kill(self) -> None:
-        """End it at once."""
+    def end_now(self) -> None:
+        """End it at once, if it listens."""
         self._asked_to_end = True
         self.shim.end()
+
+    def kill(self) -> None:
+        """End it, whether it listens or not."""
+        self._asked_to_end = True
+        self.shim.kill()
 
     def feed(self, data: bytes) -> None:
         """Bytes of the report pipe."""
@@ -75,14 +85,28 @@ class Session:
             case "failed" | "gone":
                 self.reason = self.reason or str(report["reason"])
 
-    def closed(self, code: int) -> None:
-        """The shim is gone, and with it the node."""
+    def closed(self, code: int, *, clean: bool) -> None:
+        """The shim is gone, and with it the node; `clean`: nothing of it is left."""
         if self.reason is None and not self._asked_to_end:
-            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            how = f"{signal.Signals(-code).name}" if -65 < code < 0 else f"exit code {code}"
             self.reason = f"the node's shim ended unexpectedly: {how}"
+        if self.reason is not None and "ended unexpectedly" in self.reason:
+            self.reason += self._last_words()
         self.shim.end()
+        self.clean = clean
         self.ended.set()
         self.tell_end()
+
+    def _last_words(self) -> str:
+        """What shim or agent wrote before it went."""
+        try:
+            with open(os.path.join(self.directory, SHIM_LOG), "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
+                lines = file.read().decode("utf-8", "replace").split("\n")
+        except OSError:
+            return ""
+        said = [line for line in lines if line.strip()]
+        return f"; it said: {said[-1][:LAST_WORDS_MAX]}" if said else ""
 
     def tell_end(self) -> None:
         """Report how it ended, unless it was asked to; again for whoever has not heard it.  Both

@@ -2,14 +2,17 @@
 
 Two ways.  A pid namespace, where the machine allows one: the shim is its process 1, and the kernel
 ends the rest with it.  Otherwise the shim is the reaper of its descendants.  Either way it holds
-the end of a pipe that only this process holds open: when this process is gone, however it went,
-the pipe ends, and so does the node.
+the end of a pipe that only this process holds open, and a pidfd of this process: when it is gone,
+however it went, both say so, and the node ends.
 """
 
+import errno
 import os
+import select
 import subprocess
 import sys
 import threading
+import time
 from enum import StrEnum, auto
 from functools import cache
 from pathlib import Path
@@ -20,7 +23,11 @@ from cluster_reconciler.executors.providers.process.processes import LEASE_VARIA
 
 SHIM = Path(str(node_package.__file__)).resolve().parent / "shim.py"
 
+SHIM_LOG = "shim.log"
+"""What shim and agent could not say in any other way."""
+
 PROBE_SECONDS = 10
+WRITE_SECONDS = 5.0
 
 
 class Containment(StrEnum):
@@ -57,38 +64,37 @@ def best_containment() -> Containment:
 class Shim:
     """A started shim: its process, the control pipe to it and the report pipe from it."""
 
-    def __init__(
-        self,
-        process: "subprocess.Popen[bytes]",
-        control: int,
-        reports: int,
-        containment: Containment,
-    ) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", control: int, reports: int) -> None:
         self.process = process
         self.reports = reports
-        """-1 once it is closed."""
-        self.containment = containment
+        self.exited = _pidfd(process.pid)
+        """Readable once the process has ended; None where the machine has no such thing."""
         self._control = control
         self._lock = threading.Lock()
+        for descriptor in (control, reports):
+            os.set_blocking(descriptor, False)
 
     def write(self, line: bytes) -> bool:
-        """A line into the control pipe; False: the shim is gone."""
+        """A line into the control pipe; False: the shim is gone, or takes nothing."""
         with self._lock:
             if self._control < 0:
                 return False
             data = memoryview(line + b"\n")
-            try:
-                while data:
+            deadline = time.monotonic() + WRITE_SECONDS
+            while data:
+                try:
                     data = data[os.write(self._control, data) :]
-            except OSError:
-                return False
+                except BlockingIOError:
+                    if not self._writable(deadline - time.monotonic()):
+                        return False
+                except OSError:
+                    return False
         return True
 
-    def close_reports(self) -> None:
-        """Let go of the report pipe.  Idempotent."""
-        if self.reports >= 0:
-            os.close(self.reports)
-            self.reports = -1
+    def _writable(self, seconds: float) -> bool:
+        poll = select.poll()
+        poll.register(self._control, select.POLLOUT)
+        return seconds > 0 and bool(poll.poll(seconds * 1000))
 
     def end(self) -> None:
         """Close the control pipe: the node ends at once.  Idempotent."""
@@ -97,40 +103,80 @@ class Shim:
                 os.close(self._control)
                 self._control = -1
 
+    def discard(self) -> None:
+        """End one that nobody hears."""
+        self.end()
+        self.kill()
+        self.process.wait()
+        os.close(self.reports)
+        if self.exited is not None:
+            os.close(self.exited)
+
+    def kill(self) -> None:
+        """For one that heeds nothing, because it is stopped or stuck; waits for no lock."""
+        self.process.kill()
+
 
 def start_shim(containment: Containment, directory: str) -> Shim:
     """Start a shim that waits for its spec; raises OSError."""
-    command = [sys.executable, "-I", "-S", str(SHIM)]
-    match containment:
-        case Containment.NAMESPACE:
-            unshare = unshare_command()
-            if unshare is None:
-                raise OSError("this machine allows no pid namespace; use the subreaper")
-            command = [*unshare, "--", *command]
-        case Containment.SUBREAPER:
-            pass
-        case _:
-            assert_never(containment)
-    control_read, control_write = os.pipe2(os.O_CLOEXEC)
-    report_read, report_write = os.pipe2(os.O_CLOEXEC)
+    command = _command(containment)
+    owner = _pidfd(os.getpid())
+    own: list[int] = []
+    handed_down = [owner] if owner is not None else []
     try:
-        with open(os.path.join(directory, "shim.log"), "ab") as log:
+        control_read, control_write = os.pipe2(os.O_CLOEXEC)
+        handed_down.append(control_read)
+        own.append(control_write)
+        report_read, report_write = os.pipe2(os.O_CLOEXEC)
+        handed_down.append(report_write)
+        own.append(report_read)
+        with open(os.path.join(directory, SHIM_LOG), "ab", opener=_for_the_owner_alone) as log:
             process = subprocess.Popen(
-                command,
+                [*command, str(owner)] if owner is not None else command,
                 stdin=control_read,
                 stdout=report_write,
                 stderr=log,
                 cwd="/",
                 env={LEASE_VARIABLE: directory},
                 start_new_session=True,  # Else Ctrl-C at the terminal would end the nodes.
-                close_fds=True,
+                pass_fds=() if owner is None else (owner,),
             )
+        return Shim(process, control_write, report_read)
     except BaseException:
-        os.close(control_write)
-        os.close(report_read)
+        for descriptor in own:
+            os.close(descriptor)
         raise
     finally:
-        os.close(control_read)
-        os.close(report_write)
-    os.set_blocking(report_read, False)
-    return Shim(process, control_write, report_read, containment)
+        for descriptor in handed_down:
+            os.close(descriptor)
+
+
+def _command(containment: Containment) -> list[str]:
+    if not sys.executable:
+        raise OSError("this program does not say where its Python is (sys.executable is empty)")
+    command = [sys.executable, "-I", "-S", str(SHIM)]
+    match containment:
+        case Containment.NAMESPACE:
+            unshare = unshare_command()
+            if unshare is None:
+                raise OSError("this machine allows no pid namespace; use the subreaper")
+            return [*unshare, "--", *command]
+        case Containment.SUBREAPER:
+            return command
+        case _:
+            assert_never(containment)
+
+
+def _pidfd(pid: int) -> int | None:
+    """A descriptor that tells of the process's end; None: an old kernel, or a container's filter,
+    has none."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno in (errno.ENOSYS, errno.EPERM):
+            return None
+        raise
+
+
+def _for_the_owner_alone(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
