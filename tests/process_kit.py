@@ -184,11 +184,20 @@ class Ground:
         command: str = "exec sleep 1000",
         name: str = "n-0",
         attempt: int = 1,
-        **boot: tuple[str, ...],
+        *,
+        verify_commands: tuple[str, ...] = (),
+        args: tuple[str, ...] = (),
+        stdout_sources: tuple[str, ...] = (),
     ) -> Node:
         """A lease and its bootstrap."""
         node = self.create(self.node(name, attempt))
-        return self.bootstrap(node, BootSpec(start_swactor_command=command, **boot))
+        boot = BootSpec(
+            verify_commands=verify_commands,
+            start_swactor_command=command,
+            stdout_sources=stdout_sources,
+            args=args,
+        )
+        return self.bootstrap(node, boot)
 
     @staticmethod
     def boot(command: str, env: dict[str, str]) -> BootSpec:

@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import shutil
+import weakref
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,12 +56,25 @@ class RunLock:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        _held.add(self)
 
     def close(self) -> None:
         """Let go; idempotent."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+_held: "weakref.WeakSet[RunLock]" = weakref.WeakSet()
+
+
+def _let_go_in_a_fork() -> None:
+    """A child that a host forks must not hold the run when its parent has died."""
+    for lock in tuple(_held):
+        lock.close()
+
+
+os.register_at_fork(after_in_child=_let_go_in_a_fork)
 
 
 class LeaseDirectories:

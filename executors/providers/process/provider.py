@@ -131,7 +131,7 @@ class ProcessProvider:
             path = self._leases.create(identity, spec.shape.options)
         except (OSError, UnicodeError) as error:
             raise ProviderError(
-                f"the directory of {identity!s} cannot be made below {self._leases.state_dir}: "
+                f"{identity}: the node directory cannot be made below {self._leases.state_dir}: "
                 f"{error}; make the place writable or choose another state_dir"
             ) from error
         return self._created(path)
@@ -206,8 +206,6 @@ class ProcessProvider:
 
     def start_bootstrap(self, session: BootstrapSessionSpec, context: BootstrapContext) -> None:
         """Start the node's shim and hand it its spec."""
-        if self._closed:
-            raise ProviderError("the provider is closed: it starts nothing any more")
         self._refuse_if_closed()
         path = self._leases.path(context.identity)
         record = self._leases.read(path)

@@ -88,7 +88,8 @@ class Reader:
         try:
             handle()
         except Exception as error:  # noqa: BLE001 - the other nodes must be heard on
-            logger.opt(exception=error).error("a node's reports could not be read")
+            # No traceback: a log that shows its variables would show the node's secrets.
+            logger.error("a node's reports could not be read: {!r}", error)
 
     def _take_fresh(self) -> None:
         os.read(self._wake_read, 4096)
