@@ -3,6 +3,7 @@
 Starts nothing by itself, and knows only what /proc and the lease's own files say.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -221,7 +222,8 @@ class Ground:
         self.swarm.close(timedelta(seconds=1))
         for node in self.nodes.values():
             for pid in node.processes():  # Only what a failed test has left.
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 def spec_of(node: Node, options: dict[str, str]) -> LogicalNodeSpec:

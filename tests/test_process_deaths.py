@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from cluster_reconciler.executors.providers.process import Containment
+from cluster_reconciler.executors.providers.process import Containment, provider
 from tests.process_kit import CONTAINMENTS, STUBBORN, Ground, Node, wait_until
 
-BOUND_S = 6.0
+BOUND_S = 3.0
 
 
 @pytest.fixture(params=CONTAINMENTS)
 def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ground]:
     containment: Containment = request.param
-    ground = Ground(tmp_path / "state", containment, verify_timeout=timedelta(milliseconds=200))
+    ground = Ground(tmp_path / "state", containment)
     yield ground
     ground.close()
 
@@ -45,13 +45,14 @@ def test_a_boot_check_that_fails_is_named_with_what_it_said(ground: Ground) -> N
     assert "never" not in node.said
 
 
-def test_a_boot_check_that_hangs_is_ended(ground: Ground) -> None:
+def test_a_boot_check_that_hangs_is_ended(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ground.provider, "_verify_timeout", timedelta(milliseconds=500))
     check = STUBBORN + "trap '' TERM; echo waiting for a disk; sleep 1000"
     node = ground.start("echo never", verify_commands=(check,))
 
     reason = settled(ground, node)
 
-    assert "did not end within 0.2 s" in reason
+    assert "did not end within 0.5 s" in reason
     assert "waiting for a disk" in reason
 
 
@@ -145,6 +146,12 @@ def test_kill_9_of_shim_and_agent_at_once(ground: Ground) -> None:
     assert node.processes() == []
 
 
+@pytest.fixture
+def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provider, "STOP_SECONDS", 0.5)
+
+
+@pytest.mark.usefixtures("short_patience")
 @pytest.mark.parametrize("part", ["command", "agent", "shim"])
 def test_a_part_that_is_stopped_holds_up_no_destroy(ground: Ground, part: str) -> None:
     node = ground.start(STUBBORN + "exec sleep 1000")
@@ -161,6 +168,7 @@ def test_a_part_that_is_stopped_holds_up_no_destroy(ground: Ground, part: str) -
     assert node.losses == []
 
 
+@pytest.mark.usefixtures("short_patience")
 def test_a_stopped_shim_holds_up_no_cancel_and_no_close(ground: Ground) -> None:
     cancelled, closed = ground.start(name="a"), ground.start(name="b")
     for node in (cancelled, closed):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,10 @@ class Reconciler:
         return [pid for directory in found for pid in processes_of_lease(str(directory))]
 
 
+def _nothing_left(reconciler: Reconciler) -> bool:
+    return not reconciler.left()
+
+
 @pytest.fixture(params=CONTAINMENTS)
 def containment(request: pytest.FixtureRequest) -> Containment:
     found: Containment = request.param
@@ -89,8 +94,8 @@ def reconcilers(
     yield started
     for reconciler in started:
         reconciler.kill()
-        for pid in reconciler.left():
-            os.kill(pid, signal.SIGKILL)
+        # What a test has left that did not wait for the end, or failed.
+        wait_until(partial(_nothing_left, reconciler), "the end of all nodes", 2.0)
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))

@@ -82,6 +82,7 @@ class Agent:
         self._stopping = False
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         signal.signal(signal.SIGTERM, self._stop)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # The shim blocked it.
         self._reports = Reports(1, spec["lease_dir"])
         self._swarm: SwarmClient | None = None
         self._command: Command | None = None
@@ -164,6 +165,7 @@ class Agent:
         while command.status is None and time.monotonic() < deadline:
             self._pump(0.02, stoppable=False)
         command.signal(signal.SIGKILL)
+        command.drain()  # Its farewell may have come with its end.
 
     # -- the loop ---------------------------------------------------------------------------------
 

@@ -35,9 +35,12 @@ class Command:
         self._tell = tell
         out_read, out_write = os.pipe2(os.O_CLOEXEC)
         err_read, err_write = os.pipe2(os.O_CLOEXEC)
+        # A TERM that comes before the child is ready for one waits until it is.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         self.pid = os.fork()
         if self.pid == 0:
             _become(line, env, directory, out_write, err_write)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         os.close(out_write)
         os.close(err_write)
         self.readers = {
@@ -78,7 +81,9 @@ class Command:
         if self.status is None:
             try:
                 os.killpg(self.pid, number)
-            except (ProcessLookupError, PermissionError):
+            except ProcessLookupError:
+                os.kill(self.pid, number)  # It was just forked and has no group of its own yet.
+            except PermissionError:
                 return
 
     def close(self) -> None:
@@ -97,6 +102,7 @@ def _become(line: str, env: dict[str, str], directory: str, out: int, err: int) 
             *(signal.SIGPIPE, signal.SIGXFSZ),
         ):
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(out, 1)
         os.dup2(err, 2)

@@ -47,17 +47,23 @@ class Control:
         spec: dict[str, Any] = json.loads(line)
         return spec
 
-    def read_stop(self) -> float | None:
-        """After the pipe became readable: the seconds that a stop grants, 0.0 when the pipe has
-        ended; None: nothing yet."""
-        data = os.read(CONTROL, 4096)
-        if not data:
-            return 0.0
-        self._buffer += data
-        line, end, self._buffer = self._buffer.partition(b"\n")
+    @property
+    def has_line(self) -> bool:
+        """A line is here already: a stop that was sent at once is read along with the spec."""
+        return b"\n" in self._buffer
+
+    def read_stop(self, *, readable: bool) -> float | None:
+        """The seconds that a stop grants, 0.0 when the pipe has ended; None: nothing yet.
+        `readable`: whether there is something to read, or the end."""
+        if readable:
+            data = os.read(CONTROL, 4096)
+            if not data:
+                return 0.0
+            self._buffer += data
+        line, end, rest = self._buffer.partition(b"\n")
         if not end:
-            self._buffer = line
             return None
+        self._buffer = rest
         return float(line.split()[1]) if line.startswith(b"stop ") else None
 
 
@@ -79,6 +85,8 @@ def main() -> None:
     if spec is None:
         os._exit(0)
     shim_pid = os.getpid()
+    # The agent hears a TERM that comes before it is ready for one: it unblocks the signal then.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     agent_pid = os.fork()
     if agent_pid == 0:
         signal.set_wakeup_fd(-1)
@@ -86,6 +94,7 @@ def main() -> None:
         os.close(wake_write)
         os.dup2(os.open(os.devnull, os.O_RDONLY), CONTROL)
         agent.run(spec, guards=None if shim_pid == 1 else shim_pid)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     reason = _watch(control, agent_pid, wake_read, owner)
     # The end of process 1 is the end of all.
     everything_ended = os.getpid() == 1 or machine.end_descendants(SWEEP_SECONDS_MAX)
@@ -117,7 +126,7 @@ def _watch(control: Control, agent_pid: int, wake: int, owner: int | None) -> st
     deadline: float | None = None
     while True:
         left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
-        ready = dict(poll.poll(left))
+        ready = dict(poll.poll(0 if control.has_line else left))
         if wake in ready:
             os.read(wake, 4096)
         status = _reap(agent_pid)
@@ -125,7 +134,7 @@ def _watch(control: Control, agent_pid: int, wake: int, owner: int | None) -> st
             return None if deadline is not None else _why(status)
         if owner in ready:
             return None  # The reconciler is gone, even if a fork of it holds our pipe open.
-        seconds = control.read_stop() if CONTROL in ready else None
+        seconds = control.read_stop(readable=CONTROL in ready)
         if _pending & {signal.SIGTERM, signal.SIGINT, signal.SIGHUP} and deadline is None:
             seconds = STOP_SECONDS
         _pending.clear()
