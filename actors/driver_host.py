@@ -4,6 +4,7 @@ Called in the driver's thread, by the driver; it folds nothing and decides nothi
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 
@@ -23,6 +24,7 @@ from cluster_reconciler.executors import Executors
 from cluster_reconciler.messages import (
     AttemptIdentity,
     DeadlineDue,
+    LogicalNodeId,
     NodeAttemptId,
     OperationId,
     PlannedEffect,
@@ -37,6 +39,8 @@ _LEVELS = {
     EventKind.OUTPUT: "DEBUG",
 }
 """INFO otherwise."""
+
+_NEXT_TRY = ", next try at "
 
 
 class PassNews:
@@ -77,6 +81,8 @@ class RuntimeHost:
         self._subscriptions = subscriptions
         self._attempt_over = attempt_over
         self._repeats = RepeatedFailureFilter()
+        self._failing: dict[LogicalNodeId | None, set[tuple[object, ...]]] = {}
+        """The failures of each node that were written since it was ready last."""
         self._answers: list[SubmitAnswer] = []
         self._actor: DriverActor | None = None
         self._driver: Driver | None = None
@@ -121,6 +127,7 @@ class RuntimeHost:
 
     def pass_done(self, plan: ReconcilePlan, converged: bool) -> None:
         """Wake those who wait for convergence."""
+        self._log_pass(plan)
         self.news.publish(plan.observed_generation, converged)
 
     def attempt_over(self, identity: AttemptIdentity) -> None:
@@ -130,15 +137,33 @@ class RuntimeHost:
     def _log(self, event: ClusterEvent) -> None:
         level = _LEVELS.get(event.kind, "INFO")
         text = event.text
+        if event.kind is EventKind.READY:
+            self._forget(event)
         if level == "WARNING":
-            # Without the node and the moment of the next try: 500 nodes that fail alike are one.
-            said = text.partition(", next try at ")[0]
-            count = self._repeats.count((event.kind, said), event.at)
+            # An identical failure of one node is folded, without the moment of the next try.
+            key = (event.node, event.kind, text.partition(_NEXT_TRY)[0])
+            count = self._repeats.count(key, event.at)
             if count is None:
                 return
-            text = f"{text} (the {count}th time)" if count > 1 else text
+            self._failing.setdefault(event.node, set()).add(key)
+            text = f"{text} (seen {count} times)" if count > 1 else text
         about = f"{event.node} (attempt {event.attempt}): " if event.node is not None else ""
         logger.bind(node=event.node, attempt=event.attempt).log(level, "{}{}", about, text)
+
+    def _forget(self, event: ClusterEvent) -> None:
+        """What is over is written at once when it comes again."""
+        for key in self._failing.pop(event.node, ()):
+            self._repeats.forget(key)
+
+    def _log_pass(self, plan: ReconcilePlan) -> None:
+        """One line for a pass that acts; passes that do the same are folded like failures."""
+        if not plan.actions:
+            return
+        kinds = Counter(type(action).__name__ for action in plan.actions)
+        said = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
+        count = self._repeats.count(("pass", said), self._clock.now())
+        if count is not None:
+            logger.info("pass, generation {}: {}", plan.observed_generation, said)
 
     # -- for the driver, as its executor ----------------------------------------------------------
 

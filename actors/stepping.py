@@ -159,7 +159,9 @@ class SteppingCluster:
 
     def advance(self, seconds: float | timedelta) -> list[PlannedEffect]:
         """Move the clock on.  Stop at each moment at which something is due, in order, with `now`
-        at that moment, and drive; then go on to the end.  The effects that were dispatched."""
+        at that moment, and drive; then go on to the end.  The effects that were dispatched.  What
+        waits in the mailbox is handled at the first such moment: `drive` first to have it handled
+        now."""
         self._refuse_reentry()
         wait = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
         end = later(self.now, wait)

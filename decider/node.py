@@ -57,6 +57,7 @@ def is_steady(node: ManagedNode, desired: LogicalNodeSpec) -> bool:
     return (
         record.ready
         and node.pending is None
+        and node.intent is steps.ACTIVE
         and (record.desired is desired or record.desired == desired)
     )
 
@@ -109,9 +110,7 @@ ROWS: tuple[Row, ...] = (
         "active, attempt-ending `Failed`",
         "`BeginDelete`",
         "Cleanup begins at once; only the restart is delayed.",
-        lambda node, desired, now: (
-            node.intent is steps.ACTIVE and node.record.failed_at is not None
-        ),
+        lambda node, desired, now: node.intent is steps.ACTIVE and steps.has_failed(node),
         steps.begin_delete,
     ),
     Row(

@@ -20,7 +20,12 @@ from cluster_reconciler.decider.failures import (
 )
 from cluster_reconciler.decider.retry import RetryPolicy
 from cluster_reconciler.decider.sessions import become_ready, end_session, fold_kept
-from cluster_reconciler.decider.state import ManagedNode, PendingOperation, is_live
+from cluster_reconciler.decider.state import (
+    ManagedNode,
+    PendingOperation,
+    RetryState,
+    is_live,
+)
 from cluster_reconciler.messages import (
     BootstrapAbsent,
     BootstrapCancelled,
@@ -221,12 +226,12 @@ def fold_failure(
         return node  # A hand-over that a closure has overtaken: a warning, no failure (rule 8).
     if not is_live(node):
         return _failure_of_cleanup(node, pending, error, now, retry)
-    if not error.not_run and kind in _ACQUIRING:
-        if progress_is_due(node, now):
-            # Judged before the operation's own failure, so that the attempt fails once.
-            return fail_progress(_with_last_error(node, error), now, retry)
-        if ends or (kind is OperationKind.START_BOOTSTRAP and not may_exist):
-            return fail_attempt(node, error.reason, now, retry, error.retry_after)
+    if not error.not_run and progress_is_due(node, now):
+        # Judged before the operation's own failure, so that the attempt fails once.
+        return fail_progress(_with_last_error(node, error), now, retry)
+    starts = kind is OperationKind.START_BOOTSTRAP
+    if not error.not_run and ((ends and kind in _ACQUIRING) or (starts and not may_exist)):
+        return fail_attempt(node, error.reason, now, retry, error.retry_after)
     return count_failure(node, error.reason, now, retry, error.retry_after)
 
 
@@ -242,11 +247,23 @@ def _failure_of_cleanup(
     leaves_ambiguity = kind in _MAKING and node.retry.ambiguous_operation is not None
     if kind not in _RELEASING and not pending.adopt_only and not leaves_ambiguity:
         return node
-    if kind is OperationKind.CANCEL_BOOTSTRAP or (
+    asks_session = kind is OperationKind.CANCEL_BOOTSTRAP or (
         kind is OperationKind.START_BOOTSTRAP and pending.adopt_only
-    ):
-        node = replace(node, cancel_failures=node.cancel_failures + 1)
-    return count_failure(node, error.reason, now, retry, error.retry_after)
+    )
+    if not asks_session or error.not_run:
+        return count_failure(node, error.reason, now, retry, error.retry_after)
+    failures = node.cancel_failures + 1
+    node = count_failure(node, error.reason, now, retry, error.retry_after)
+    return replace(node, cancel_failures=failures, retry=_until_it_gives_way(node, now))
+
+
+def _until_it_gives_way(node: ManagedNode, now: datetime) -> RetryState:
+    """The next try of a cancel waits for its backoff, but not beyond the moment at which the
+    cancel gives way to the destroy, whatever the provider asked for (design rule 17)."""
+    deadline, next_effect_at = node.cancel_deadline, node.retry.next_effect_at
+    if deadline is None or next_effect_at is None or not now < deadline < next_effect_at:
+        return node.retry
+    return replace(node.retry, next_effect_at=deadline)
 
 
 def _ambiguous(node: ManagedNode, pending: PendingOperation, now: datetime) -> ManagedNode:

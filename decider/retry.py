@@ -35,6 +35,7 @@ class RetryPolicy(Struct, frozen=True, gc=False):
     least_delay: timedelta = timedelta(milliseconds=10)
     """No retry, probe or timeout is shorter: no policy can make the driver spin."""
     seed: int = 0
+    """0: a runtime draws one when it starts, and logs it; a stepped cluster uses it as it is."""
 
     def __post_init__(self) -> None:
         """Refuse what would make every later deadline nonsense."""

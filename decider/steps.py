@@ -58,6 +58,11 @@ def holds_nothing(node: ManagedNode) -> bool:
     )
 
 
+def has_failed(node: ManagedNode) -> bool:
+    """Whether the attempt is over; a record that was made by hand may say so by its stage alone."""
+    return node.record.failed_at is not None or node.record.stage is NodeStage.FAILED
+
+
 def is_deleting(node: ManagedNode) -> bool:
     """Whether cleanup has begun."""
     return node.intent is not ACTIVE

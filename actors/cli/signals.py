@@ -8,9 +8,14 @@ to may take locks and start threads, which a signal handler may not.
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Self
+
+SAME_MOMENT_S = 0.002
+"""Seconds.  Signals closer together are one: whoever ends a process and its group sends two,
+and nobody means "now, at once" by that."""
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -51,13 +56,14 @@ class Signals:
             os.close(self._write_end)
 
     def _listen(self) -> None:
-        count = 0
+        count, last = 0, -SAME_MOMENT_S
         while True:
             for number in os.read(self._read_end, 64):
                 if number == 0:
                     return
-                if number in HANDLED:
-                    count += 1
+                now = time.monotonic()
+                if number in HANDLED and now - last >= SAME_MOMENT_S:
+                    count, last = count + 1, now
                     self._came(signal.Signals(number), count)
 
 
