@@ -43,6 +43,7 @@ def test_a_whole_life(ground: Ground) -> None:
     node.wait_joined()
     node.wait_said("three")
     node.wait_said("stubborn")
+    wait_until(lambda: len(node.stages) == 3, "the last stage")
     assert node.stages == ["boot_checking", "swactor_starting", "waiting_for_swactor_join"]
     numbers = [number for stream, number, _ in node.lines if stream is Stream.STDOUT]
     assert numbers == list(range(1, len(numbers) + 1))
