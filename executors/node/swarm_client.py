@@ -19,6 +19,19 @@ FRAME_BYTES_MAX = 64 * 1024
 RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 2.0
 CONNECT_S = 5.0
+LEAVE_REASON_MAX = 5_000
+"""Characters; each may need twelve bytes on the wire, and the frame must hold them."""
+HEARTBEAT_MIN_S, HEARTBEAT_MAX_S = 0.001, 86_400.0
+
+WHAT_IS_NO_SWARM_CAUSES = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+)
+"""It may say anything; that costs the connection, not the node."""
 
 
 class SwarmClient:
@@ -77,7 +90,14 @@ class SwarmClient:
             self._receive()
         except BlockingIOError:
             return
-        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        ) as error:
             # What is no swarm may say anything.
             self._drop(str(error) or type(error).__name__)
 
@@ -85,7 +105,11 @@ class SwarmClient:
         """Say good-bye; the connection is of no use afterwards."""
         if self._socket is None or not self._welcomed:
             return
-        self._send({"type": "leave", "reason": reason[:16_000]})
+        self._send({"type": "leave", "reason": reason[:LEAVE_REASON_MAX]})
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connection without a word, for good."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -139,9 +163,12 @@ class SwarmClient:
 
     def _handle(self, message: dict[str, Any]) -> None:
         if message.get("type") == "welcome":
+            heartbeat_s = float(message["heartbeat_s"])
+            if not HEARTBEAT_MIN_S <= heartbeat_s <= HEARTBEAT_MAX_S:  # Zero or NaN: it would spin.
+                raise ValueError(f"the swarm asked for a heartbeat every {heartbeat_s:g} s")
             self._welcomed = True
             self._retry_s = RETRY_FIRST_S
-            self._heartbeat_s = float(message["heartbeat_s"])
+            self._heartbeat_s = heartbeat_s
             self._next_at = time.monotonic() + self._heartbeat_s
         elif message.get("type") == "refused":
             raise ConnectionError(f"the swarm refused this node: {message.get('reason')}")
