@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import shutil
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -29,6 +30,9 @@ from cluster_reconciler.messages import AttemptIdentity, RunId
 
 ENDED_MAX = 100
 """So many ended leases' logs are kept; the oldest go."""
+
+ENDED_DAYS_MAX = 7
+"""And for so long."""
 
 KEPT = ("stdout.log", "stdout.log.1", "stderr.log", "stderr.log.1", SHIM_LOG)
 
@@ -168,8 +172,10 @@ class LeaseDirectories:
     def _prune(self) -> None:
         with contextlib.suppress(OSError):
             kept = sorted(self.ended_dir.iterdir(), key=lambda path: path.stat().st_mtime)
-            for path in kept[:-ENDED_MAX]:
-                shutil.rmtree(path, ignore_errors=True)
+            oldest = time.time() - ENDED_DAYS_MAX * 86_400
+            for place, path in enumerate(kept):
+                if place < len(kept) - ENDED_MAX or path.stat().st_mtime < oldest:
+                    shutil.rmtree(path, ignore_errors=True)
 
     def lock(self, run_id: RunId) -> RunLock:
         """Take the run for this process; raises RunHeld, which names the holder."""
@@ -188,9 +194,23 @@ class LeaseDirectories:
         except BaseException:
             os.close(descriptor)
             raise
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"{os.getpid()}\n".encode())
-        return RunLock(descriptor)
+        lock = RunLock(descriptor)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
+            self._sweep(run_id)
+        except BaseException:
+            lock.close()
+            raise
+        return lock
+
+    def _sweep(self, run_id: RunId) -> None:
+        """Remove what a process that was killed left half made or half removed: nothing runs in
+        it, no listing shows it, and its name may come again.  For the holder of the lock."""
+        with contextlib.suppress(FileNotFoundError):
+            for path in tuple(self._run(run_id).iterdir()):
+                if path.is_dir() and not (path / "identity.json").exists():
+                    shutil.rmtree(path, onerror=_remove_all_the_same)
 
 
 def _remove_all_the_same(remove: Callable[[str], object], path: str, _error: object) -> None:

@@ -188,6 +188,11 @@ class ProcessProvider:
             for path, record in self._leases.listing(run_id)
         ]
 
+    def list_runs(self) -> Sequence[RunId]:
+        """Every run that has leases here, also of processes that are no more: `list_leases` tells
+        what each has left."""
+        return tuple(self._leases.runs())
+
     def lock_run(self, run_id: RunId) -> RunLock:
         """Keep other processes away from the run; raises RunHeld or ProviderError."""
         try:
@@ -233,7 +238,8 @@ class ProcessProvider:
         if closed:  # In this very moment.
             shim.discard()
         self._refuse_if_closed()
-        shim.write(spec)  # A shim that is gone or takes nothing is noticed by its end.
+        if not shim.write(spec):
+            shim.end()  # It is gone, or else would wait for the rest for ever: its end is noticed.
 
     def _refuse_if_closed(self) -> None:
         if self._closed:

@@ -9,6 +9,7 @@ however it went, both say so, and the node ends.
 import errno
 import os
 import select
+import shutil
 import subprocess
 import sys
 import threading
@@ -37,14 +38,20 @@ class Containment(StrEnum):
     SUBREAPER = auto()
 
 
-_UNSHARE = ("unshare", "--fork", "--pid", "--kill-child")
-_AS_USER = ("--user", "--map-current-user")
+_WAYS = (
+    ("--fork", "--pid", "--kill-child"),
+    ("--fork", "--pid", "--kill-child", "--user", "--map-current-user"),
+)
 
 
 @cache
 def unshare_command() -> tuple[str, ...] | None:
     """How this machine allows a pid namespace; None: it does not."""
-    for command in (_UNSHARE, (*_UNSHARE, *_AS_USER)):
+    program = shutil.which("unshare")  # A shim is started without our PATH.
+    if program is None:
+        return None
+    for way in _WAYS:
+        command = (program, *way)
         try:
             done = subprocess.run(
                 [*command, "true"], capture_output=True, timeout=PROBE_SECONDS, check=False
@@ -137,7 +144,7 @@ def start_shim(containment: Containment, directory: str) -> Shim:
                 stdout=report_write,
                 stderr=log,
                 cwd="/",
-                env={LEASE_VARIABLE: directory},
+                env={**_loader_settings(), LEASE_VARIABLE: directory},
                 start_new_session=True,  # Else Ctrl-C at the terminal would end the nodes.
                 pass_fds=() if owner is None else (owner,),
             )
@@ -149,6 +156,12 @@ def start_shim(containment: Containment, directory: str) -> Shim:
     finally:
         for descriptor in handed_down:
             os.close(descriptor)
+
+
+def _loader_settings() -> dict[str, str]:
+    """Without it, a Python whose library is in no usual place does not even start."""
+    found = os.environ.get("LD_LIBRARY_PATH")
+    return {} if found is None else {"LD_LIBRARY_PATH": found}
 
 
 def _command(containment: Containment) -> list[str]:

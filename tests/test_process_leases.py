@@ -1,0 +1,127 @@
+"""Leases as directories: what a killed process leaves of them, and what is kept how long.  No node
+is started here."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster_reconciler.executors.providers.process import ProcessProvider
+from cluster_reconciler.messages import (
+    AttemptIdentity,
+    DestroyHandle,
+    LocalEndpoint,
+    LogicalNodeId,
+    LogicalNodeSpec,
+    NodeAttemptId,
+    NodeGroupId,
+    ProviderKind,
+    ProviderLeaseId,
+    RoleId,
+    RunId,
+)
+
+KIND = ProviderKind("process")
+HANDLE = DestroyHandle(KIND, ProviderLeaseId("any"))
+DAY_S = 86_400
+
+
+@pytest.fixture
+def provider(tmp_path: Path) -> Iterator[ProcessProvider]:
+    provider = ProcessProvider(tmp_path)
+    yield provider
+    provider.close()
+
+
+def leased(provider: ProcessProvider, run: int, attempt: int = 1) -> AttemptIdentity:
+    node = LogicalNodeId("n-0")
+    identity = AttemptIdentity(RunId(run), node, NodeAttemptId(attempt))
+    spec = LogicalNodeSpec(identity.run_id, node, NodeGroupId("n"), RoleId("worker"), KIND)
+    provider.create_lease(identity, spec)
+    return identity
+
+
+def directory(provider: ProcessProvider, identity: AttemptIdentity) -> Path:
+    found = provider.find_lease(identity)
+    assert found is not None
+    assert isinstance(found.endpoint, LocalEndpoint)
+    return Path(found.endpoint.directory)
+
+
+def test_every_run_with_leases_is_found(provider: ProcessProvider, tmp_path: Path) -> None:
+    assert provider.list_runs() == ()
+    identities = [leased(provider, run) for run in (12, 3)]
+    (tmp_path / "run-of-the-mill").mkdir()
+    provider.lock_run(RunId(99)).close()
+
+    assert provider.list_runs() == (12, 3)
+
+    for identity in identities:
+        assert provider.destroy_lease(identity, HANDLE)
+    assert provider.list_runs() == ()
+
+
+def test_a_half_removed_lease_is_none_and_goes_with_the_next_lock(
+    provider: ProcessProvider,
+) -> None:
+    # Given a lease that is whole, and one whose removal was interrupted by a kill
+    whole, half = leased(provider, 7, attempt=1), leased(provider, 7, attempt=2)
+    place = directory(provider, half)
+    (place / "work" / "old").write_text("of the attempt before", encoding="utf-8")
+    (place / "work").chmod(0o500)
+    (place / "identity.json").unlink()
+    assert [lease.identity for lease in provider.list_leases(RunId(7))] == [whole]
+
+    # When the next reconciler takes the run
+    provider.lock_run(RunId(7)).close()
+
+    # Then its name can come again and finds nothing of it, and the other lease is untouched
+    assert not place.exists()
+    assert [lease.identity for lease in provider.list_leases(RunId(7))] == [whole]
+    again = leased(provider, 7, attempt=2)
+    assert list((directory(provider, again) / "work").iterdir()) == []
+
+
+def test_a_lease_whose_identity_cannot_be_read_is_not_thrown_away(
+    provider: ProcessProvider,
+) -> None:
+    identity = leased(provider, 7)
+    place = directory(provider, identity)
+    (place / "identity.json").write_text("{", encoding="utf-8")
+
+    provider.lock_run(RunId(7)).close()
+
+    assert place.is_dir()
+    assert provider.list_leases(RunId(7)) == []
+
+
+def test_kept_logs_go_after_a_week(provider: ProcessProvider) -> None:
+    now = time.time()
+    for attempt, days in ((1, 8), (2, 6)):
+        identity = leased(provider, 7, attempt)
+        (directory(provider, identity) / "stdout.log").write_text("hello\n", encoding="utf-8")
+        assert provider.destroy_lease(identity, HANDLE)
+        [kept] = provider.ended_dir.glob(f"*-{attempt}")
+        os.utime(kept, (now - days * DAY_S, now - days * DAY_S))
+
+    assert provider.destroy_lease(leased(provider, 7, attempt=3), HANDLE)
+
+    [kept] = provider.ended_dir.iterdir()
+    assert (kept / "stdout.log").read_text(encoding="utf-8") == "hello\n"
+    assert kept.name.endswith("-2")
+
+
+def test_a_lock_that_is_refused_sweeps_nothing(provider: ProcessProvider, tmp_path: Path) -> None:
+    lock = provider.lock_run(RunId(7))
+    half = tmp_path / "run-7" / "n-0-being-made-1"
+    half.mkdir(parents=True)
+    other = ProcessProvider(tmp_path)
+
+    with pytest.raises(Exception, match="drives run 7 already"):
+        other.lock_run(RunId(7))
+
+    assert half.is_dir()
+    other.close()
+    lock.close()
