@@ -5,7 +5,7 @@ mailbox.  What a host may ask and wait for is `runtime`'s.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -202,22 +202,29 @@ class Assembly:
         def left(share: float = 1.0) -> timedelta:
             return timedelta(seconds=max(0.05, (deadline - monotonic()) * share))
 
-        for check in self._lease_checks:
-            check.stop()
-        self._timers.close(left(0.3))
-        for operation in self._executors.close(left(0.3)):
-            logger.warning("closed while {} was still running", operation)
-        for name in self._system.stop(left(0.5)):
-            logger.warning("closed while actor {} was still running", name)
-        self.host.news.die("the cluster is closed")
-        self._swarm.close(left(0.5))
-        for provider in self._providers:
-            _close_within(provider, left())
-        self.subscriptions.close()
-        for lock in self._takeover.locks:
-            lock.close()
+        steps: list[Callable[[], object]] = [
+            *(check.stop for check in self._lease_checks),
+            lambda: self._timers.close(left(0.3)),
+            lambda: self._report_running(self._executors.close(left(0.3))),
+            lambda: self._report_running(self._system.stop(left(0.5))),
+            lambda: self.host.news.die("the cluster is closed"),
+            lambda: self._swarm.close(left(0.5)),
+            *(partial(_close_within, provider, left()) for provider in self._providers),
+            self.subscriptions.close,
+            *(lock.close for lock in self._takeover.locks),
+        ]
         if self._trace is not None:
-            self._trace.close()
+            steps.append(self._trace.close)
+        for step in steps:
+            try:
+                step()
+            except BaseException as error:  # noqa: BLE001 - the others must be closed too
+                logger.error("closing: a step failed, the others go on: {!r}", error)
+
+    @staticmethod
+    def _report_running(running: Iterable[object]) -> None:
+        for one in running:
+            logger.warning("closed while {} was still running", one)
 
 
 def _close_within(provider: Provider, timeout: timedelta) -> None:

@@ -183,7 +183,11 @@ class ContainedActor(pykka.ThreadingActor):
             while self.pump_one():
                 pass
             return self.ended.is_set()
-        thread.join(max(0.0, timeout.total_seconds()))
+        seconds = max(0.0, timeout.total_seconds())
+        try:
+            thread.join(seconds)
+        except RuntimeError:  # It is being launched in this very moment.
+            return self.ended.wait(seconds)
         return not thread.is_alive()
 
     def pump_one(self) -> bool:

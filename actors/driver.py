@@ -22,8 +22,15 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
+from cluster_reconciler.actors.admission import accepted_offer, observation_of
 from cluster_reconciler.actors.events import ClusterEvent, EventKind, node_events
-from cluster_reconciler.actors.ports import Asked, DriverHost, Executor, StatusQuery
+from cluster_reconciler.actors.ports import (
+    Asked,
+    DrainRequest,
+    DriverHost,
+    Executor,
+    StatusQuery,
+)
 from cluster_reconciler.actors.status import ClusterStatus, FailureNote, cluster_status
 from cluster_reconciler.decider import (
     BeginDelete,
@@ -53,21 +60,17 @@ from cluster_reconciler.decider.observe import refusal as observation_refusal
 from cluster_reconciler.messages import (
     AttemptIdentity,
     ClusterShape,
-    ContentChanged,
     DeadlineDue,
     Disposition,
     EffectError,
     ExecutorResult,
-    GenerationRegressed,
     LogicalNodeId,
     NodeAttemptId,
     NodeObservation,
     NodeObserved,
     OperationFailed,
     OperationId,
-    OperationSucceeded,
     PlannedEffect,
-    RunMismatch,
     RunPass,
     SafetyTick,
     ShapeRefused,
@@ -108,6 +111,7 @@ class Driver:
         self._check = check_invariants
         self._converged = False
         self._exhaustion_told = False
+        self._draining = False
 
     # -- the mailbox ------------------------------------------------------------------------------
 
@@ -148,27 +152,22 @@ class Driver:
 
     def offer(self, shape: ClusterShape) -> None:
         """Take a new desired shape; raises a ShapeRefused and changes nothing (design rule 23)."""
-        accepted = self.desired.shape
-        if not isinstance(shape, ClusterShape):
-            raise ShapeRefused(f"expected a ClusterShape, found {type(shape).__name__}")
-        if shape.run_id != accepted.run_id:
-            raise RunMismatch(f"the shape is of run {shape.run_id}, this is run {accepted.run_id}")
-        if not isinstance(shape.generation, int) or shape.generation < accepted.generation:
-            raise GenerationRegressed(
-                f"the shape has generation {shape.generation}, "
-                f"generation {accepted.generation} is accepted already; count it up"
-            )
-        offered = expand_shape(shape, self.desired)
-        if offered.shape == accepted:
+        if self._draining:
+            raise ShapeRefused("the cluster is draining: it takes no new shape")
+        offered = accepted_offer(shape, self.desired)
+        if offered is None:
             return
-        if offered.shape.generation == accepted.generation:
-            raise ContentChanged(
-                f"the shape differs from the accepted one of the same generation "
-                f"{accepted.generation}; count the generation up with every change"
-            )
         self.desired = offered
         self._tell(EventKind.GENERATION, None, f"generation {offered.shape.generation} is desired")
         self.request_pass()
+
+    def drain(self) -> int:
+        """Ask for nothing, and take no other shape from now on; the generation of that."""
+        accepted = self.desired.shape
+        if accepted.groups:
+            self.offer(replace(accepted, generation=accepted.generation + 1, groups=()))
+        self._draining = True
+        return self.desired.shape.generation
 
     def status(self) -> ClusterStatus:
         """A snapshot for people and programs."""
@@ -190,6 +189,8 @@ class Driver:
             if isinstance(asked, UpdateDesired):
                 self.offer(asked.shape)
                 reply.set_result(None)
+            elif isinstance(asked, DrainRequest):
+                reply.set_result(self.drain())
             elif isinstance(asked, StatusQuery):
                 reply.set_result(self.status())
             else:
@@ -210,7 +211,7 @@ class Driver:
         if isinstance(checked, NodeObserved):
             self._fold(checked.node, checked.attempt, checked.observation)
         else:
-            self._fold(checked.node, checked.operation.attempt, _observation_of(checked))
+            self._fold(checked.node, checked.operation.attempt, observation_of(checked))
 
     def _fold(
         self, node_id: LogicalNodeId, attempt: NodeAttemptId, observation: NodeObservation
@@ -386,13 +387,3 @@ class Driver:
             self._tell(kind, None, f"generation {generation} {what}")
         self._converged = converged
         self._host.pass_done(plan, converged)
-
-
-def _observation_of(result: ExecutorResult) -> NodeObservation:
-    """A result without exactly one of outcome and error tells nothing but that the call ended."""
-    if result.error is not None and result.outcome is None:
-        return OperationFailed(result.operation, result.error)
-    if result.outcome is not None and result.error is None:
-        return OperationSucceeded(result.operation, result.outcome)
-    reason = "the executor answered with neither or both of outcome and error"
-    return OperationFailed(result.operation, EffectError(reason, Disposition.AMBIGUOUS))

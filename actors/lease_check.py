@@ -106,8 +106,8 @@ class LeaseCheck:
             known = tuple(self._known())
             listed = [lease.identity for lease in self._provider.list_leases(self._run_id)]
             verdict = self._missing.judge(asked_at, known, listed, self._is_alive)
-        except Exception as error:  # noqa: BLE001 - a provider may raise anything
-            self._warn(topic, f"provider {kind} could not list its leases: {error}")
+        except BaseException as error:  # noqa: BLE001 - it must not end the check silently
+            self._warn(topic, f"provider {kind} could not list its leases: {error!r}")
             return
         self._warn(topic, None)
         for identity in verdict.lost:

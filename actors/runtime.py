@@ -29,7 +29,7 @@ from cluster_reconciler.actors.errors import (
     possibly_left,
 )
 from cluster_reconciler.actors.events import ClusterEvent
-from cluster_reconciler.actors.ports import Asked, StatusQuery
+from cluster_reconciler.actors.ports import Asked, DrainRequest, StatusQuery
 from cluster_reconciler.actors.status import ClusterStatus
 from cluster_reconciler.actors.swarm import SwarmListener, SwarmSource
 from cluster_reconciler.actors.takeover import Takeover, take_over
@@ -39,7 +39,6 @@ from cluster_reconciler.messages import (
     ClusterShape,
     LogicalNodeId,
     ShapeError,
-    ShapeRefused,
     UpdateDesired,
 )
 
@@ -78,7 +77,6 @@ class Cluster:
         self._lock = threading.Lock()
         self._asked: set[Future[object]] = set()
         """Questions that the driver has not answered yet."""
-        self._draining = False
         self._closed = False
 
     # -- life -------------------------------------------------------------------------------------
@@ -122,10 +120,11 @@ class Cluster:
             cluster._actor.watch(cluster._driver_died)
             assembly.begin()
         except BaseException:
-            if listener is not None:
-                listener.close(CLOSE_TIMEOUT)
             for lock in takeover.locks:
                 lock.close()
+            if listener is not None:
+                with suppress(Exception):  # What stopped the start is what must be told.
+                    listener.close(CLOSE_TIMEOUT)
             raise
         logger.info("run {}: started, seed {}", shape.run_id, policy.seed)
         return cluster
@@ -146,8 +145,6 @@ class Cluster:
     def update_desired(self, shape: ClusterShape) -> None:
         """Ask for another shape; it is accepted when this returns.  Raises ShapeRefused (and then
         nothing has changed) or DriverDied."""
-        if self._draining:
-            raise ShapeRefused("the cluster is draining: it takes no new shape")
         _refuse_unknown_providers(shape, self._providers)
         self._ask(UpdateDesired(shape))
 
@@ -181,13 +178,10 @@ class Cluster:
     def drain(self, timeout: timedelta | None = None) -> None:
         """Bring the cluster to nothing.  Raises DrainIncomplete, which names every lease that still
         exists or may, or DriverDied."""
-        self._draining = True
-        shape = self._driver.desired.shape
-        if shape.groups:
-            empty = replace(shape, generation=shape.generation + 1, groups=())
-            self._ask(UpdateDesired(empty))
+        generation = self._ask(DrainRequest())
+        assert isinstance(generation, int), f"the driver answered {generation!r}"
         limit = timeout if timeout is not None else self._drain_timeout
-        if not self._wait_converged(self._driver.desired.shape.generation, limit.total_seconds()):
+        if not self._wait_converged(generation, limit.total_seconds()):
             raise DrainIncomplete(self.possibly_left())
 
     def close(self, drain: bool = True) -> None:

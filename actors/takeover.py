@@ -132,7 +132,9 @@ def _within(timeout: timedelta, provider: Provider, what: str, call: Callable[[]
     thread.start()
     thread.join(timeout.total_seconds())
     if errors:
-        raise StartFailed(f"provider {provider.kind} could not {what}: {errors[0]}") from errors[0]
+        error = errors[0]
+        said = str(error) if isinstance(error, Exception) else repr(error)
+        raise StartFailed(f"provider {provider.kind} could not {what}: {said}") from error
     if not answers:
         raise StartFailed(
             f"provider {provider.kind} did not {what} within {timeout.total_seconds():g} s"

@@ -189,7 +189,9 @@ class Agent:
             waits.append(TAIL_EVERY_S)
         if self._swarm is not None:
             waits.append(self._swarm.tick(now))
-        readers = self._command.readers if self._command is not None else {}
+        # Only open ones: the number of a closed pipe is soon that of another descriptor.
+        every = self._command.readers if self._command is not None else {}
+        readers = {descriptor: reader for descriptor, reader in every.items() if reader.open}
         for descriptor in self._wait(readers, max(0.0, min(waits))):
             if descriptor == self._wake:
                 os.read(self._wake, 4096)

@@ -1,0 +1,55 @@
+"""What the driver takes in: whether an offered shape is accepted, and what a result says.
+
+Pure: it answers, or raises the reason; the driver alone changes anything.
+"""
+
+from cluster_reconciler.decider import ExpandedShape, expand_shape
+from cluster_reconciler.messages import (
+    ClusterShape,
+    ContentChanged,
+    Disposition,
+    EffectError,
+    ExecutorResult,
+    GenerationRegressed,
+    NodeObservation,
+    OperationFailed,
+    OperationSucceeded,
+    RunMismatch,
+    ShapeError,
+)
+
+
+def accepted_offer(shape: ClusterShape, desired: ExpandedShape) -> ExpandedShape | None:
+    """The offered shape, expanded; None: it is the accepted one.  Raises the ShapeRefused that says
+    why not, in the order of design rule 23."""
+    accepted = desired.shape
+    if not isinstance(shape, ClusterShape):
+        raise ShapeError(f"expected a ClusterShape, found {type(shape).__name__}")
+    if shape.run_id != accepted.run_id:
+        raise RunMismatch(f"the shape is of run {shape.run_id}, this is run {accepted.run_id}")
+    if not isinstance(shape.generation, int):
+        raise ShapeError(f"generation must be a whole number, found {shape.generation!r}")
+    if shape.generation < accepted.generation:
+        raise GenerationRegressed(
+            f"the shape has generation {shape.generation}, "
+            f"generation {accepted.generation} is accepted already; count it up"
+        )
+    offered = expand_shape(shape, desired)
+    if offered.shape == accepted:
+        return None
+    if offered.shape.generation == accepted.generation:
+        raise ContentChanged(
+            f"the shape differs from the accepted one of the same generation "
+            f"{accepted.generation}; count the generation up with every change"
+        )
+    return offered
+
+
+def observation_of(result: ExecutorResult) -> NodeObservation:
+    """A result without exactly one of outcome and error tells nothing but that the call ended."""
+    if result.error is not None and result.outcome is None:
+        return OperationFailed(result.operation, result.error)
+    if result.outcome is not None and result.error is None:
+        return OperationSucceeded(result.operation, result.outcome)
+    reason = "the executor answered with neither or both of outcome and error"
+    return OperationFailed(result.operation, EffectError(reason, Disposition.AMBIGUOUS))
