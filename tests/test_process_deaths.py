@@ -129,8 +129,7 @@ def test_kill_9_of_one_part_ends_the_whole(ground: Ground, part: str) -> None:
 
     # Then it is lost within a second, with a reason that a person can read
     reason = node.wait_lost(1.0)
-    if part != "shim":
-        assert "SIGKILL" in reason
+    assert "SIGKILL" in reason
     assert part in reason or "sleep 1000" in reason
     assert settled(ground, node) == reason
 

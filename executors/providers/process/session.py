@@ -19,6 +19,10 @@ from cluster_reconciler.messages import BootstrapFailed, BootstrapObserved, Boot
 LINE_BYTES_MAX = 1024 * 1024
 LAST_WORDS_MAX = 400
 
+KILLED_BELOW_UNSHARE = "unshare: sigprocmask unblock failed"
+"""What `unshare` says, and exits with 1, when its child was killed: it cannot raise SIGKILL as it
+would any other signal.  Whoever reads of the loss should not have to know that."""
+
 
 class Session:
     """A node that was started."""
@@ -87,11 +91,14 @@ class Session:
 
     def closed(self, code: int, *, clean: bool) -> None:
         """The shim is gone, and with it the node; `clean`: nothing of it is left."""
+        words = self._last_words()
+        if code == 1 and KILLED_BELOW_UNSHARE in words:
+            code, words = -signal.SIGKILL, ""
         if self.reason is None and not self._asked_to_end:
             how = f"{signal.Signals(-code).name}" if -65 < code < 0 else f"exit code {code}"
             self.reason = f"the node's shim ended unexpectedly: {how}"
         if self.reason is not None and "ended unexpectedly" in self.reason:
-            self.reason += self._last_words()
+            self.reason += words
         self.shim.end()
         self.clean = clean
         self.ended.set()
