@@ -1,6 +1,7 @@
 """The shell: driver actor, timers, tracing, the runtime that a host embeds, the command line."""
 
 from cluster_reconciler.actors.errors import (
+    ClusterClosed,
     ClusterError,
     DrainIncomplete,
     DriverDied,
@@ -21,6 +22,7 @@ from cluster_reconciler.decider import RetryPolicy
 
 __all__ = [
     "Cluster",
+    "ClusterClosed",
     "ClusterError",
     "ClusterEvent",
     "ClusterStatus",

@@ -74,6 +74,14 @@ class Assembly:
         self._takeover = takeover
         self._settings = settings
         self.clock = SystemClock()
+        # First, since it is what may fail: nothing has been started then.
+        self._trace = (
+            TraceWriter(
+                settings.trace, shape=shape, policy=settings.retry, started_at=self.clock.now()
+            )
+            if settings.trace is not None
+            else None
+        )
         self._system = ActorSystem(f"run-{shape.run_id}", self.clock)
         self._timers = ThreadTimers(self.clock)
         self.subscriptions = Subscriptions()
@@ -95,13 +103,6 @@ class Assembly:
             now=self.clock.now,
             ticket=swarm.ticket,
             output=self._output,
-        )
-        self._trace = (
-            TraceWriter(
-                settings.trace, shape=shape, policy=settings.retry, started_at=self.clock.now()
-            )
-            if settings.trace is not None
-            else None
         )
         self.host.connect(self.actor, self.driver, self._executors, self._trace)
         self._lock = threading.Lock()
@@ -195,31 +196,40 @@ class Assembly:
 
     # -- the end ----------------------------------------------------------------------------------
 
-    def end(self) -> None:
-        """Stop everything, the sources of messages first; within CLOSE_TIMEOUT and a little."""
+    def end(self, *, close_providers: bool = True) -> None:
+        """Stop everything, the sources of messages first; within CLOSE_TIMEOUT and a little.
+
+        `close_providers`: after a start that failed they are still the caller's.
+        """
         deadline = monotonic() + CLOSE_TIMEOUT.total_seconds()
 
         def left(share: float = 1.0) -> timedelta:
             return timedelta(seconds=max(0.05, (deadline - monotonic()) * share))
 
+        providers = self._providers if close_providers else ()
         steps: list[Callable[[], object]] = [
             *(check.stop for check in self._lease_checks),
             lambda: self._timers.close(left(0.3)),
             lambda: self._report_running(self._executors.close(left(0.3))),
             lambda: self._report_running(self._system.stop(left(0.5))),
-            lambda: self.host.news.die("the cluster is closed"),
+            self.host.news.close,
             lambda: self._swarm.close(left(0.5)),
-            *(partial(_close_within, provider, left()) for provider in self._providers),
+            *(lambda provider=provider: _close_within(provider, left()) for provider in providers),
             self.subscriptions.close,
             *(lock.close for lock in self._takeover.locks),
         ]
         if self._trace is not None:
             steps.append(self._trace.close)
+        interrupted: BaseException | None = None
         for step in steps:
             try:
                 step()
-            except BaseException as error:  # noqa: BLE001 - the others must be closed too
+            except Exception as error:  # noqa: BLE001 - the others must be closed too
                 logger.error("closing: a step failed, the others go on: {!r}", error)
+            except BaseException as error:  # noqa: BLE001 - they must, and it is not ours to keep
+                interrupted = error
+        if interrupted is not None:
+            raise interrupted
 
     @staticmethod
     def _report_running(running: Iterable[object]) -> None:
@@ -231,9 +241,11 @@ def _close_within(provider: Provider, timeout: timedelta) -> None:
     def run() -> None:
         try:
             provider.close()
-        except Exception as error:  # noqa: BLE001 - the others must be closed too
-            logger.warning("provider {} could not close: {}", provider.kind, error)
+        except BaseException as error:  # noqa: BLE001 - the others must be closed too
+            logger.warning("provider {} could not close: {!r}", provider.kind, error)
 
     thread = threading.Thread(target=run, name=f"close-{provider.kind}", daemon=True)
     thread.start()
     thread.join(timeout.total_seconds())
+    if thread.is_alive():
+        logger.warning("provider {} has not closed within {}: left alone", provider.kind, timeout)

@@ -51,6 +51,7 @@ class PassNews:
         self.generation = 0
         self.converged = False
         self.death: str | None = None
+        self.closed = False
 
     def publish(self, generation: int, converged: bool) -> None:
         """A pass is complete."""
@@ -59,9 +60,15 @@ class PassNews:
             self.changed.notify_all()
 
     def die(self, reason: str) -> None:
-        """There will be no further pass."""
+        """There will be no further pass, and nobody wanted that."""
         with self.changed:
             self.death = self.death or reason
+            self.changed.notify_all()
+
+    def close(self) -> None:
+        """There will be no further pass."""
+        with self.changed:
+            self.closed = True
             self.changed.notify_all()
 
 

@@ -50,6 +50,13 @@ class StartFailed(ClusterError):
     """A provider could not say which leases of this run exist, so that no attempt id is safe."""
 
 
+class ClusterClosed(ClusterError):
+    """The cluster was closed, before or while it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__("the cluster is closed: start another one")
+
+
 class DriverDied(ClusterError):
     """The driver is gone: nobody keeps the cluster any more.  `left` may still run."""
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from cluster_reconciler.actors.clock import Clock
 from cluster_reconciler.decider import later
+from cluster_reconciler.executors.checked_provider import checked_listing
 from cluster_reconciler.executors.provider import Provider
 from cluster_reconciler.messages import AttemptIdentity, RunId
 
@@ -104,7 +105,7 @@ class LeaseCheck:
         try:
             asked_at = self._clock.now()
             known = tuple(self._known())
-            listed = [lease.identity for lease in self._provider.list_leases(self._run_id)]
+            listed = [lease.identity for lease in checked_listing(self._provider, self._run_id)]
             verdict = self._missing.judge(asked_at, known, listed, self._is_alive)
         except BaseException as error:  # noqa: BLE001 - it must not end the check silently
             self._warn(topic, f"provider {kind} could not list its leases: {error!r}")

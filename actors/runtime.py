@@ -6,7 +6,7 @@ the state is the driver's alone, and every wait here has an end.
 
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from cluster_reconciler.actors.assembly import CLOSE_TIMEOUT, Assembly, Settings
 from cluster_reconciler.actors.errors import (
+    ClusterClosed,
     ClusterError,
     DrainIncomplete,
     DriverDied,
@@ -77,7 +78,8 @@ class Cluster:
         self._lock = threading.Lock()
         self._asked: set[Future[object]] = set()
         """Questions that the driver has not answered yet."""
-        self._closed = False
+        self._ending = threading.Lock()
+        """Held while the parts are ended, so that a second closer waits for the first."""
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -100,9 +102,12 @@ class Cluster:
 
         `swarm`: who tells of joins and losses; None: a listener on 127.0.0.1.  `trace`: write the
         mailbox log there.  `reclaim_leftovers`: end what an earlier process left alive; what its
-        provider calls dead is ended anyhow.  The cluster closes the providers and the swarm.
+        provider calls dead is ended anyhow.  The cluster closes the providers and the swarm
+        when it is closed itself.
 
-        Raises ShapeRefused, RunLocked, StartFailed, or OSError for the trace or the listener.
+        Raises ShapeRefused, RunLocked, StartFailed, ValueError for a provider that says something
+        impossible of itself, or OSError for the trace or the listener.  Then everything that was
+        started has ended, a swarm that was started too; the providers are still the caller's.
         """
         shape.expand()
         _refuse_unknown_providers(shape, providers)
@@ -110,21 +115,24 @@ class Cluster:
         if policy.seed == 0:
             policy = replace(policy, seed=secrets.randbits(48))
         takeover = take_over(providers, shape.run_id, reclaim=reclaim_leftovers)
-        listener = swarm
+        listener: SwarmListener | None = None
+        assembly: Assembly | None = None
         try:
-            if listener is None:
-                listener = SwarmListener()
+            if swarm is None:
+                swarm = listener = SwarmListener()
             settings = Settings(policy, trace, safety_tick, lease_check, debug_invariants)
-            assembly = Assembly(shape, providers, listener, takeover, settings)
+            assembly = Assembly(shape, providers, swarm, takeover, settings)
             cluster = cls(assembly, providers, takeover, drain_timeout)
             cluster._actor.watch(cluster._driver_died)
             assembly.begin()
         except BaseException:
+            with suppress(Exception):  # What stopped the start is what must be told.
+                if assembly is not None:
+                    assembly.end(close_providers=False)
+                elif listener is not None:
+                    listener.close(CLOSE_TIMEOUT)
             for lock in takeover.locks:
                 lock.close()
-            if listener is not None:
-                with suppress(Exception):  # What stopped the start is what must be told.
-                    listener.close(CLOSE_TIMEOUT)
             raise
         logger.info("run {}: started, seed {}", shape.run_id, policy.seed)
         return cluster
@@ -162,10 +170,11 @@ class Cluster:
         assert isinstance(status, ClusterStatus), f"the driver answered {type(status)}"
         return replace(status, warnings=(*status.warnings, *self._assembly.warnings()))
 
-    def events(self) -> Iterator[ClusterEvent]:
-        """What happens from this call on, until the cluster is closed; bounded: a reader that is
-        too slow is told how much it missed."""
-        return self._assembly.subscriptions.subscribe()
+    def events(self, *, past: bool = False) -> Iterator[ClusterEvent]:
+        """What happens from this call on, until the cluster is closed; with `past` also what has
+        happened before, from the start on.  Bounded: a reader that is too slow, or comes too late
+        for all of the past, is told how much it missed."""
+        return self._assembly.subscriptions.subscribe(past=past)
 
     def story(self, node: str) -> list[str]:
         """What the driver's mailbox remembers of one node, oldest first, as lines for people."""
@@ -186,16 +195,28 @@ class Cluster:
 
     def close(self, drain: bool = True) -> None:
         """Drain (see `drain`) and end; without the drain it ends within two seconds, and leases
-        stay as they are.  Idempotent."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
+        stay as they are, also when another thread is draining.  Idempotent, and done when it
+        returns, whoever was the first to ask.
+
+        Raises what `drain` does; everything has ended then all the same.
+        """
         try:
-            if drain:
+            if drain and not self._news.closed:
                 self.drain()
+        except ClusterClosed:  # By another thread, in the middle of it.
+            if left := self.possibly_left():
+                raise DrainIncomplete(left) from None
         finally:
-            self._assembly.end()
+            self._end()
+
+    def _end(self) -> None:
+        with self._ending:
+            if self._news.closed:
+                return
+            try:
+                self._assembly.end()
+            finally:
+                self._answer_all(ClusterClosed)
 
     # -- waiting ----------------------------------------------------------------------------------
 
@@ -205,8 +226,7 @@ class Cluster:
         deadline = None if seconds is None else monotonic() + seconds
         with news.changed:
             while not (news.converged and news.generation >= generation):
-                if news.death is not None:
-                    raise DriverDied(news.death, possibly_left(self._assembly.state()))
+                self._refuse_if_over()
                 left = 1.0 if deadline is None else deadline - monotonic()
                 if left <= 0:
                     return False
@@ -219,8 +239,7 @@ class Cluster:
         with self._lock:
             self._asked.add(question)
         try:
-            if self._news.death is not None:
-                raise DriverDied(self._news.death, self.possibly_left())
+            self._refuse_if_over()
             self._actor.tell(Asked(message, question))
             return question.result(ASK_TIMEOUT.total_seconds())
         except FutureTimeout:
@@ -233,15 +252,26 @@ class Cluster:
             with self._lock:
                 self._asked.discard(question)
 
+    def _refuse_if_over(self) -> None:
+        """Raises DriverDied or ClusterClosed."""
+        if self._news.death is not None:
+            raise DriverDied(self._news.death, self.possibly_left())
+        if self._news.closed:
+            raise ClusterClosed
+
     def _driver_died(self, reason: str) -> None:
         logger.critical("{}; leases that may be left: {}", reason, len(self.possibly_left()))
         self._news.die(reason)
+        self._answer_all(lambda: DriverDied(reason, self.possibly_left()))
+        self._assembly.subscriptions.close()
+
+    def _answer_all(self, error: Callable[[], ClusterError]) -> None:
+        """Nobody else will."""
         with self._lock:
             asked = tuple(self._asked)
         for question in asked:
             with suppress(Exception):  # Answered at the same moment: that answer stands.
-                question.set_exception(DriverDied(reason, self.possibly_left()))
-        self._assembly.subscriptions.close()
+                question.set_exception(error())
 
 
 def _seconds(timeout: float | timedelta | None) -> float | None:

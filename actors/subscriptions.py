@@ -1,4 +1,5 @@
-"""Handing events to readers (design §5): bounded, each reader from its own call on.
+"""Handing events to readers (design §5): bounded, each reader from its own call on, or from the
+start on.
 
 A reader that is too slow loses the oldest events, and is told how many; it never slows the driver.
 """
@@ -11,13 +12,18 @@ from datetime import datetime
 from cluster_reconciler.actors.events import ClusterEvent, EventKind
 
 EVENTS_MAX = 10_000
+"""So many wait for a reader."""
+PAST_MAX = 1_000
+"""So many are kept for those who come later."""
 
 
 class Subscriptions:
     """Safe for threads: one side publishes, each reader reads its own."""
 
-    def __init__(self, events_max: int = EVENTS_MAX) -> None:
+    def __init__(self, events_max: int = EVENTS_MAX, past_max: int = PAST_MAX) -> None:
         self._events_max = events_max
+        self._past: deque[ClusterEvent] = deque(maxlen=past_max)
+        self._published = 0
         self._lock = threading.Lock()
         self._readers: list[_Reader] = []
         self._closed = False
@@ -25,13 +31,20 @@ class Subscriptions:
     def publish(self, event: ClusterEvent) -> None:
         """To every reader; never blocks."""
         with self._lock:
+            self._past.append(event)
+            self._published += 1
             for reader in self._readers:
                 reader.put(event)
 
-    def subscribe(self) -> Iterator[ClusterEvent]:
-        """Events from now on (not from the first `next` on), until `close`."""
+    def subscribe(self, *, past: bool = False) -> Iterator[ClusterEvent]:
+        """Events from now on (not from the first `next` on), until `close`; with `past` after those
+        that are kept."""
         reader = _Reader(self._events_max)
         with self._lock:
+            if past and self._past:
+                reader.missed(self._published - len(self._past), self._past[0].at)
+                for event in self._past:
+                    reader.put(event)
             if self._closed:
                 reader.close()
             else:
@@ -72,6 +85,10 @@ class _Reader:
             self._events.append(event)
             self._changed.notify()
 
+    def missed(self, count: int, at: datetime) -> None:
+        with self._changed:
+            self._dropped, self._dropped_at = count, at
+
     def close(self) -> None:
         with self._changed:
             self._closed = True
@@ -83,7 +100,7 @@ class _Reader:
             while not self._events and not self._closed:
                 self._changed.wait(timeout=1.0)
             if self._dropped and self._dropped_at is not None:
-                text = f"{self._dropped} events were dropped: this reader is too slow"
+                text = f"{self._dropped} events were dropped: this reader is too slow or too late"
                 self._dropped = 0
                 return ClusterEvent(self._dropped_at, EventKind.DROPPED, None, None, text)
             return self._events.popleft() if self._events else None

@@ -14,6 +14,7 @@ from loguru import logger
 from msgspec import Struct
 
 from cluster_reconciler.actors.errors import RunLocked, StartFailed
+from cluster_reconciler.executors.checked_provider import WrongType, checked_listing
 from cluster_reconciler.executors.provider import LeaseState, ListedLease, Provider
 from cluster_reconciler.messages import NodeAttemptId, RunId
 
@@ -65,7 +66,7 @@ def take_over(
                 locks += [_lock(provider, run_id)]
         leftovers: list[tuple[Provider, ListedLease]] = []
         for provider in providers:
-            listing = partial(provider.list_leases, run_id)
+            listing = partial(checked_listing, provider, run_id)
             listed = _within(timeout, provider, "list its leases", listing)
             leftovers.extend((provider, lease) for lease in listed)
         remaining = [
@@ -133,6 +134,11 @@ def _within(timeout: timedelta, provider: Provider, what: str, call: Callable[[]
     thread.join(timeout.total_seconds())
     if errors:
         error = errors[0]
+        if isinstance(error, WrongType):
+            raise StartFailed(
+                f"provider {provider.kind} could not {what}: it answered with a wrong value, "
+                f"expected {error}"
+            )
         said = str(error) if isinstance(error, Exception) else repr(error)
         raise StartFailed(f"provider {provider.kind} could not {what}: {said}") from error
     if not answers:

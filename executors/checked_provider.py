@@ -5,14 +5,19 @@ answer has its type to the last field, and a failure is a `CallFailed` that says
 the effect (design rules 13 and 16).  It retries nothing and remembers nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import NoneType, UnionType
 from typing import cast
 
 import msgspec
 from msgspec.structs import replace
 
-from cluster_reconciler.executors.provider import BootstrapContext, Provider, ProviderError
+from cluster_reconciler.executors.provider import (
+    BootstrapContext,
+    ListedLease,
+    Provider,
+    ProviderError,
+)
 from cluster_reconciler.messages import (
     AttemptIdentity,
     BootstrapSessionId,
@@ -26,6 +31,7 @@ from cluster_reconciler.messages import (
     LeaseFacts,
     LogicalNodeSpec,
     ProviderKind,
+    RunId,
     SwactorId,
 )
 
@@ -136,6 +142,23 @@ class CheckedProvider:
         except WrongType as wrong:
             reason = f"{where} answered with a wrong value, expected {wrong}"
             raise CallFailed(EffectError(reason, otherwise)) from None
+
+
+def checked_listing(provider: Provider, run_id: RunId) -> tuple[ListedLease, ...]:
+    """The provider's leases of the run, each checked whole.
+
+    Raises:
+        WrongType: it answered with something else, or with a lease of another run.
+        BaseException: whatever the provider raises.
+    """
+    answer: object = provider.list_leases(run_id)
+    if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
+        raise WrongType(f"a sequence of ListedLease: found {type(answer).__name__}")
+    listed = tuple(cast("ListedLease", checked(lease, ListedLease)) for lease in answer)
+    for lease in listed:
+        if lease.identity.run_id != run_id:
+            raise WrongType(f"leases of run {run_id}: found one of {lease.identity}")
+    return listed
 
 
 class WrongType(Exception):

@@ -61,7 +61,7 @@ class Fake:
             raise DriverDied("a late bug", LEFT)
         return status(True)
 
-    def events(self):
+    def events(self, past=False):
         at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
         yield ClusterEvent(at, EventKind.READY, "w-0", 1, "ready\\nindeed \\x1b[31m")
         yield ClusterEvent(at, EventKind.OUTPUT, "w-0", 1, "hello")
@@ -352,6 +352,27 @@ class TestReadersThatGoAway:
         errors = up.errors.read_text()
         assert "drained: nothing is left" in errors
         assert "Fatal" not in errors
+
+    def test_one_that_stalls_for_good_loses_the_report_and_nothing_else(self, run: Run) -> None:
+        # given a full pipe that the report has to go through
+        up = run("--json", floods=True)
+        up.wait_for("converged")
+        # when it is to end
+        up.send(signal.SIGINT)
+        # then one signal is enough
+        assert up.process.wait(timeout=30) == 130
+        errors = up.errors.read_text()
+        assert "drained: nothing is left" in errors
+        assert "stdout's reader has not read: the report is lost" in errors
+
+    def test_one_that_is_slow_is_waited_for(self, run: Run) -> None:
+        up = run("--json", floods=True)
+        up.wait_for("converged")
+        up.send(signal.SIGINT)
+        up.wait_for("stdout's reader does not read; it is waited for")
+        code, out, _ = up.end()
+        assert code == 130
+        assert report_of(out).drained
 
     def test_a_closed_pipe_drains(self, run: Run) -> None:
         up = run(chatters=True)

@@ -1,14 +1,18 @@
 """Leases as directories: what a killed process leaves of them, and what is kept how long.  No node
 is started here."""
 
+import fcntl
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cluster_reconciler.executors.provider import ProviderError
 from cluster_reconciler.executors.providers.process import ProcessProvider
+from cluster_reconciler.executors.providers.process.run_lock import RunHeld
 from cluster_reconciler.messages import (
     AttemptIdentity,
     DestroyHandle,
@@ -35,11 +39,19 @@ def provider(tmp_path: Path) -> Iterator[ProcessProvider]:
     provider.close()
 
 
-def leased(provider: ProcessProvider, run: int, attempt: int = 1) -> AttemptIdentity:
-    node = LogicalNodeId("n-0")
-    identity = AttemptIdentity(RunId(run), node, NodeAttemptId(attempt))
-    spec = LogicalNodeSpec(identity.run_id, node, NodeGroupId("n"), RoleId("worker"), KIND)
-    provider.create_lease(identity, spec)
+def identity_of(run: int, attempt: int = 1, node: str = "n-0") -> AttemptIdentity:
+    return AttemptIdentity(RunId(run), LogicalNodeId(node), NodeAttemptId(attempt))
+
+
+def spec_of(identity: AttemptIdentity) -> LogicalNodeSpec:
+    return LogicalNodeSpec(identity.run_id, identity.node, NodeGroupId("n"), RoleId("worker"), KIND)
+
+
+def leased(
+    provider: ProcessProvider, run: int, attempt: int = 1, node: str = "n-0"
+) -> AttemptIdentity:
+    identity = identity_of(run, attempt, node)
+    provider.create_lease(identity, spec_of(identity))
     return identity
 
 
@@ -124,4 +136,80 @@ def test_a_lock_that_is_refused_sweeps_nothing(provider: ProcessProvider, tmp_pa
 
     assert half.is_dir()
     other.close()
+    lock.close()
+
+
+def test_a_lease_is_made_once(provider: ProcessProvider) -> None:
+    identity = leased(provider, 7)
+    first = provider.find_lease(identity)
+
+    assert provider.create_lease(identity, spec_of(identity)) == first
+
+    assert [lease.identity for lease in provider.list_leases(RunId(7))] == [identity]
+
+
+@pytest.mark.parametrize(
+    "node", ["../../etc", "a/b", "ünïcode ☃", "x" * 300, ".", "..", "new\nline", "'; rm -rf /"]
+)
+def test_any_node_id_makes_a_safe_directory(
+    provider: ProcessProvider, tmp_path: Path, node: str
+) -> None:
+    identity = leased(provider, 7, node=node)
+
+    assert directory(provider, identity).parent == tmp_path / "run-7"
+    assert [lease.identity for lease in provider.list_leases(RunId(7))] == [identity]
+    assert provider.destroy_lease(identity, HANDLE)
+
+
+def test_a_state_directory_that_cannot_be_written_is_a_readable_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    provider = ProcessProvider(tmp_path / "file")
+
+    with pytest.raises(ProviderError, match="the node directory cannot be made"):
+        leased(provider, 7)
+
+    provider.close()
+
+
+def test_a_run_is_held_even_when_its_directory_was_removed(
+    provider: ProcessProvider, tmp_path: Path
+) -> None:
+    # Given a run that is driven, and a person who removes the whole state directory
+    lock = provider.lock_run(RunId(7))
+    shutil.rmtree(tmp_path)
+    other = ProcessProvider(tmp_path)
+
+    # When another one wants the run, or another run
+    with pytest.raises(RunHeld, match="another process of this machine drives run 7"):
+        other.lock_run(RunId(7))
+    other.lock_run(RunId(8)).close()
+
+    # Then it gets it only once the first has let go
+    lock.close()
+    other.lock_run(RunId(7)).close()
+    other.close()
+
+
+def test_a_lock_file_that_is_removed_at_the_moment_of_locking_is_made_anew(
+    provider: ProcessProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a lock file that is replaced between its opening and its locking
+    file = tmp_path / "run-7.lock"
+    flock, calls = fcntl.flock, []
+
+    def replaced(descriptor: int, how: int) -> None:
+        calls.append(how)
+        if len(calls) == 1:
+            file.unlink()
+            file.touch()
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", replaced)
+
+    # When it is locked
+    lock = provider.lock_run(RunId(7))
+
+    # Then what is locked is the file that stands there
+    assert len(calls) == 2
+    assert file.read_text(encoding="utf-8") == f"{os.getpid()}\n"
     lock.close()

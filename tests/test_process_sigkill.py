@@ -14,8 +14,8 @@ import pytest
 
 from cluster_reconciler.executors.provider import LeaseState
 from cluster_reconciler.executors.providers.process import Containment, ProcessProvider
-from cluster_reconciler.executors.providers.process.leases import RunHeld
 from cluster_reconciler.executors.providers.process.processes import processes_of_lease
+from cluster_reconciler.executors.providers.process.run_lock import RunHeld
 from cluster_reconciler.messages import RunId
 from tests.process_kit import CONTAINMENTS, STUBBORN, wait_until
 

@@ -41,6 +41,9 @@ from cluster_reconciler.messages import ShapeRefused
 TELL_EVERY_S = 5.0
 """How often a drain says what it still waits for."""
 
+READER_S = 10.0
+"""How long a reader that stalls is waited for with the report."""
+
 _REFUSALS = (ShapeRefused, RunLocked, SwarmListenError, ProviderError, OSError)
 """A start that fails so has made nothing."""
 
@@ -60,8 +63,8 @@ class DrivenCluster(Protocol):
     def status(self) -> ClusterStatus:
         """A snapshot."""
 
-    def events(self) -> Iterator[ClusterEvent]:
-        """From now on."""
+    def events(self, *, past: bool = False) -> Iterator[ClusterEvent]:
+        """From now on, or from the start on."""
 
     def drain(self, timeout: timedelta | None = None) -> None:
         """To nothing."""
@@ -121,6 +124,7 @@ class UpSession:
         self._code_of_reader: int | None = None
         self._pump: threading.Thread | None = None
         self._events_ended = False
+        self._reported: SimpleQueue[object] = SimpleQueue()
 
     # -- called from other threads ----------------------------------------------------------------
 
@@ -184,7 +188,7 @@ class UpSession:
         for line in leftovers:
             self._screen.warn(f"left by an earlier process: {line}")
         self._report = replace(self._report, leftovers=leftovers)
-        events = cluster.events()
+        events = cluster.events(past=True)
         self._pump = threading.Thread(target=self._tell_events, args=(events,), daemon=True)
         self._pump.start()
         if stopped is not None:
@@ -230,14 +234,33 @@ class UpSession:
         if code == exit_codes.DONE and self._code_of_reader is not None:
             code = self._code_of_reader
         self._report = self._closed_report(code)
-        self._screen.end(self._report)
-        if code == exit_codes.DONE and self._code_of_reader is not None:
-            return self._code_of_reader  # The report itself was not read.
-        if self._pump is not None and self._pump.is_alive():
-            # It is stuck in a write that nobody reads, and the interpreter, which flushes the same
-            # stream when it ends, would abort over it.
+        told = self._tell_report()
+        if code == exit_codes.DONE and not told:
+            # What was not read is no success.
+            code = self._code_of_reader or exit_codes.READER_GONE
+        if not told or (self._pump is not None and self._pump.is_alive()):
+            # A write is stuck that nobody reads, and the interpreter, which flushes the same stream
+            # when it ends, would abort over it.
             self._end_process(code)
         return code
+
+    def _tell_report(self) -> bool:
+        """Whether stdout's reader has taken it."""
+        report = self._report
+        telling = Job("report", lambda: self._screen.end(report), self._reported.put)
+        try:
+            self._reported.get(timeout=READER_S / 5)
+        except Empty:
+            self._screen.warn(
+                f"stdout's reader does not read; it is waited for, {READER_S:g} s at most"
+            )
+            try:
+                self._reported.get(timeout=READER_S)
+            except Empty:
+                self._screen.warn("stdout's reader has not read: the report is lost")
+                return False
+        telling.result()
+        return self._code_of_reader is None
 
     # -- waiting ----------------------------------------------------------------------------------
 

@@ -5,13 +5,11 @@ working directory, its logs and its process numbers.  Nothing here starts or end
 """
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import re
 import shutil
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +23,7 @@ from cluster_reconciler.executors.providers.process.processes import (
     ProcessIdentity,
     identify,
 )
+from cluster_reconciler.executors.providers.process.run_lock import RunLock, lock_run
 from cluster_reconciler.executors.providers.process.spawning import SHIM_LOG
 from cluster_reconciler.messages import AttemptIdentity, RunId
 
@@ -49,36 +48,6 @@ class LeaseRecord(Struct, frozen=True):
     options: dict[str, str] = {}
     instance: str = ""
     """The provider object that made it: one process may have had several."""
-
-
-class RunHeld(Exception):
-    """Another process holds the run's lock."""
-
-
-class RunLock:
-    """A held lock; the file stays, the lock goes with it or with the process."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        _held.add(self)
-
-    def close(self) -> None:
-        """Let go; idempotent."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-
-_held: "weakref.WeakSet[RunLock]" = weakref.WeakSet()
-
-
-def _let_go_in_a_fork() -> None:
-    """A child that a host forks must not hold the run when its parent has died."""
-    for lock in tuple(_held):
-        lock.close()
-
-
-os.register_at_fork(after_in_child=_let_go_in_a_fork)
 
 
 class LeaseDirectories:
@@ -178,26 +147,10 @@ class LeaseDirectories:
                     shutil.rmtree(path, ignore_errors=True)
 
     def lock(self, run_id: RunId) -> RunLock:
-        """Take the run for this process; raises RunHeld, which names the holder."""
+        """Take the run for this process; raises RunHeld, which names the holder, or OSError."""
         self.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self.state_dir / f"run-{run_id}.lock"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = lock_run(self.state_dir, run_id)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = os.read(descriptor, 64).decode("ascii", "replace").strip() or "unknown"
-            os.close(descriptor)
-            raise RunHeld(
-                f"process {holder} drives run {run_id} already (it holds {path}); "
-                "end it first, or choose another run_id"
-            ) from error
-        except BaseException:
-            os.close(descriptor)
-            raise
-        lock = RunLock(descriptor)
-        try:
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"{os.getpid()}\n".encode())
             self._sweep(run_id)
         except BaseException:
             lock.close()

@@ -28,7 +28,6 @@ from cluster_reconciler.executors.provider import (
 from cluster_reconciler.executors.providers.process.leases import (
     LeaseDirectories,
     LeaseRecord,
-    RunLock,
 )
 from cluster_reconciler.executors.providers.process.processes import (
     LEASE_VARIABLE,
@@ -37,6 +36,7 @@ from cluster_reconciler.executors.providers.process.processes import (
     processes_of_lease,
 )
 from cluster_reconciler.executors.providers.process.reader import Reader
+from cluster_reconciler.executors.providers.process.run_lock import RunLock
 from cluster_reconciler.executors.providers.process.session import Session
 from cluster_reconciler.executors.providers.process.spawning import (
     Containment,

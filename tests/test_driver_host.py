@@ -1,0 +1,95 @@
+"""What of a cluster's life is written to the log, and how often (design §5)."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import pytest
+from loguru import logger
+
+from cluster_reconciler.actors.clock import ManualClock
+from cluster_reconciler.actors.driver_host import RuntimeHost
+from cluster_reconciler.actors.events import ClusterEvent, EventKind
+from cluster_reconciler.actors.stepping_words import T0, group, shape
+from cluster_reconciler.actors.subscriptions import Subscriptions
+from cluster_reconciler.decider import ClusterState, reconcile
+from cluster_reconciler.messages import LogicalNodeId, NodeAttemptId
+
+SECOND = timedelta(seconds=1)
+
+
+class NoTimers:
+    def schedule(self, key: str, at: datetime, callback: object) -> None:
+        raise AssertionError(f"{key}: nothing is timed here")
+
+    def cancel(self, key: str) -> None:
+        pass
+
+
+@pytest.fixture
+def log() -> Iterator[list[str]]:
+    lines: list[str] = []
+    logger.remove()
+    sink = logger.add(
+        lambda line: lines.append(str(line).strip()), format="{level} {message}", level="INFO"
+    )
+    yield lines
+    logger.remove(sink)
+
+
+@pytest.fixture
+def host() -> RuntimeHost:
+    return RuntimeHost(ManualClock(T0), NoTimers(), Subscriptions(), lambda _identity: None)
+
+
+def told(host: RuntimeHost, second: int, kind: EventKind, node: str, text: str) -> None:
+    event = ClusterEvent(T0 + second * SECOND, kind, LogicalNodeId(node), NodeAttemptId(1), text)
+    host.happened(event)
+
+
+def test_a_failure_that_repeats_is_folded_for_each_node_apart(
+    host: RuntimeHost, log: list[str]
+) -> None:
+    # Given two nodes that fail the same way, again and again, each time with another next try
+    for second in range(5):
+        for node in ("g-0", "g-1"):
+            text = f"sold out, next try at {second}"
+            told(host, second, EventKind.RETRY, node, text)
+
+    # Then each is written at counts 1, 2 and 4
+    assert log == [
+        f"WARNING {node} (attempt 1): sold out, next try at {second}{seen}"
+        for second, seen in ((0, ""), (1, " (seen 2 times)"), (3, " (seen 4 times)"))
+        for node in ("g-0", "g-1")
+    ]
+
+
+def test_a_failure_that_comes_again_after_the_node_was_ready_is_news(
+    host: RuntimeHost, log: list[str]
+) -> None:
+    for second in range(3):
+        told(host, second, EventKind.RETRY, "g-0", "sold out")
+        told(host, second, EventKind.RETRY, "g-1", "sold out")
+    log.clear()
+
+    told(host, 3, EventKind.READY, "g-0", "ready")
+    told(host, 4, EventKind.RETRY, "g-0", "sold out")
+    told(host, 4, EventKind.RETRY, "g-1", "sold out")
+
+    assert log == [
+        "INFO g-0 (attempt 1): ready",
+        "WARNING g-0 (attempt 1): sold out",
+        "WARNING g-1 (attempt 1): sold out (seen 4 times)",
+    ]
+
+
+def test_a_pass_that_acts_is_a_line_and_one_that_does_not_is_none(
+    host: RuntimeHost, log: list[str]
+) -> None:
+    acts = reconcile(ClusterState(nodes={}), shape(group(count=2)), T0)
+    idle = reconcile(ClusterState(nodes={}), shape(group(count=0)), T0)
+
+    for plan in (acts, idle, acts, acts, acts):
+        host.pass_done(plan, converged=False)
+
+    # The like ones are folded as failures are: written at counts 1, 2 and 4.
+    assert log == ["INFO pass, generation 1: 2 Insert"] * 3

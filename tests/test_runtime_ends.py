@@ -1,0 +1,238 @@
+"""How a cluster ends, and how a start that fails ends: everything goes, once, and says why."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from loguru import logger
+
+from cluster_reconciler.actors import (
+    Cluster,
+    ClusterClosed,
+    DrainIncomplete,
+    EventKind,
+    RetryPolicy,
+    StartFailed,
+)
+from cluster_reconciler.actors.stepping_words import group, shape
+from cluster_reconciler.actors.swarm import SwarmListener
+from cluster_reconciler.executors.provider import ListedLease
+from cluster_reconciler.executors.providers.memory import MemoryProvider
+from cluster_reconciler.messages import (
+    AttemptIdentity,
+    LeaseFacts,
+    LogicalNodeId,
+    NodeAttemptId,
+    ProviderKind,
+    ProviderLeaseId,
+    RunId,
+)
+
+QUICK = RetryPolicy(initial_delay=timedelta(milliseconds=20), jitter=0.0)
+
+
+@pytest.fixture(autouse=True)
+def log() -> Iterator[list[str]]:
+    lines: list[str] = []
+    logger.remove()
+    sink = logger.add(lambda line: lines.append(str(line)), format="{level} {message}")
+    yield lines
+    logger.remove(sink)
+
+
+class Lock:
+    """A run's lock that says whether it is held."""
+
+    def __init__(self) -> None:
+        self.held = True
+
+    def close(self) -> None:
+        self.held = False
+
+
+class LockedMemory(MemoryProvider):
+    """With a lock, as the process provider has one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = Lock()
+
+    def lock_run(self, _run_id: RunId) -> Lock:
+        return self.lock
+
+
+def started(provider: MemoryProvider, **options: object) -> Cluster:
+    cluster = Cluster.start(shape(), providers=[provider], retry=QUICK, **options)  # type: ignore[arg-type]
+    cluster.wait_converged(timeout=10)
+    return cluster
+
+
+# -- closing ---------------------------------------------------------------------------------------
+
+
+def test_whoever_closes_second_returns_when_everything_has_ended() -> None:
+    # Given a drain that takes its time
+    provider = MemoryProvider()
+    cluster = started(provider)
+    hang = provider.script.destroy("g-0").hang()
+
+    with ThreadPoolExecutor() as pool:
+        # When two threads close
+        closing = [pool.submit(cluster.close) for _ in range(2)]
+        assert hang.wait_until_reached()
+        assert [one.done() for one in closing] == [False, False]
+        hang.release()
+
+        # Then both return, and to the same end
+        assert [one.result(timeout=10) for one in closing] == [None, None]
+    assert (provider.world.leases, provider.closed) == ((), True)
+
+
+def test_a_close_without_a_drain_ends_the_drain_of_another_thread() -> None:
+    provider = MemoryProvider()
+    cluster = started(provider)
+    hang = provider.script.destroy("g-0").hang()
+
+    with ThreadPoolExecutor() as pool:
+        draining = pool.submit(cluster.close)
+        assert hang.wait_until_reached()
+        cluster.close(drain=False)
+
+        with pytest.raises(DrainIncomplete) as raised:
+            draining.result(timeout=10)
+        hang.release()
+    assert [left.node for left in raised.value.left] == ["g-0"]
+
+
+def test_a_closed_cluster_says_so_to_whoever_asks() -> None:
+    cluster = started(MemoryProvider())
+    cluster.close()
+
+    asks: list[Callable[[], object]] = [
+        cluster.status,
+        cluster.drain,
+        lambda: cluster.update_desired(shape(group(count=2), generation=2)),
+    ]
+    for ask in asks:
+        with pytest.raises(ClusterClosed, match="the cluster is closed: start another one"):
+            ask()
+    cluster.close()
+    assert list(cluster.events()) == []
+
+
+def test_what_fails_in_closing_is_told_and_the_rest_is_closed(log: list[str]) -> None:
+    # Given a swarm that cannot be closed, and a provider that wants to end the process
+    class Swarm(SwarmListener):
+        def close(self, timeout: timedelta) -> None:
+            super().close(timeout)
+            raise OSError("the network is away")
+
+    class Provider(LockedMemory):
+        def close(self) -> None:
+            super().close()
+            raise SystemExit(3)
+
+    provider = Provider()
+    cluster = started(provider, swarm=Swarm())
+
+    # When the cluster is closed
+    cluster.close()
+
+    # Then the run is free again, and both are in the log
+    assert (provider.lock.held, provider.closed) == (False, True)
+    told = [line.strip() for line in log if line.startswith(("ERROR", "WARNING"))]
+    assert told == [
+        "ERROR closing: a step failed, the others go on: OSError('the network is away')",
+        "WARNING provider memory could not close: SystemExit(3)",
+    ]
+
+
+# -- a start that fails ----------------------------------------------------------------------------
+
+
+def test_a_start_that_fails_half_way_ends_what_it_began(tmp_path: Path) -> None:
+    # Given a swarm that cannot start, after the trace was opened
+    class Swarm(SwarmListener):
+        closed = False
+
+        def start(self, joined: object, lost: object) -> None:
+            raise OSError("no route")
+
+        def close(self, timeout: timedelta) -> None:
+            self.closed = True
+            super().close(timeout)
+
+    provider, swarm, threads = LockedMemory(), Swarm(), threading.active_count()
+
+    # When the cluster is started
+    with pytest.raises(OSError, match="no route"):
+        Cluster.start(shape(), providers=[provider], swarm=swarm, trace=tmp_path / "trace.jsonl")
+
+    # Then nothing of it is left but the provider, which is still its owner's
+    assert threading.active_count() == threads
+    assert (provider.lock.held, provider.closed, swarm.closed) == (False, False, True)
+    with started(provider):
+        pass
+    assert provider.closed
+
+
+def test_a_trace_that_cannot_be_written_frees_the_run(tmp_path: Path) -> None:
+    provider, threads = LockedMemory(), threading.active_count()
+
+    with pytest.raises(OSError, match="nowhere"):
+        Cluster.start(shape(), providers=[provider], trace=tmp_path / "nowhere" / "trace.jsonl")
+
+    assert (provider.lock.held, threading.active_count()) == (False, threads)
+
+
+def lease_of(run: int) -> ListedLease:
+    identity = AttemptIdentity(RunId(run), LogicalNodeId("g-0"), NodeAttemptId(3))
+    return ListedLease(identity, LeaseFacts(ProviderKind("memory"), ProviderLeaseId("l-1")))
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (None, "a sequence of ListedLease: found NoneType"),
+        ("l-1", "a sequence of ListedLease: found str"),
+        (["l-1"], "ListedLease: found str"),
+        ([lease_of(8)], "leases of run 7: found one of run 8, node g-0, attempt 3"),
+        (
+            [ListedLease(None, None)],  # type: ignore[arg-type]
+            "ListedLease: ValidationError: Expected `object`, got `null` - at `$.identity`",
+        ),
+    ],
+)
+def test_a_listing_that_is_none_stops_the_start_and_names_the_provider(
+    answer: Sequence[ListedLease], expected: str
+) -> None:
+    class Liar(LockedMemory):
+        def list_leases(self, run_id: RunId) -> Sequence[ListedLease]:
+            return answer
+
+    provider = Liar()
+    with pytest.raises(StartFailed) as raised:
+        Cluster.start(shape(), providers=[provider])
+
+    assert str(raised.value) == (
+        "provider memory could not list its leases: it answered with a wrong value, "
+        f"expected {expected}"
+    )
+    assert not provider.lock.held
+
+
+# -- events ----------------------------------------------------------------------------------------
+
+
+def test_events_of_the_past_begin_with_the_start() -> None:
+    cluster = started(MemoryProvider())
+    past, now = cluster.events(past=True), cluster.events()
+    cluster.close()
+
+    kinds = [event.kind for event in past]
+    assert kinds[0] is EventKind.INSERTED
+    assert (kinds.count(EventKind.READY), kinds[-1]) == (1, EventKind.CONVERGED)
+    assert EventKind.INSERTED not in [event.kind for event in now]
