@@ -109,6 +109,8 @@ class Driver:
         self._executor = executor
         self._host = host
         self._check = check_invariants
+        self._wake: datetime | None = None
+        """When the latest pass is to be followed by another one without any message."""
         self._converged = False
         self._exhaustion_told = False
         self._draining = False
@@ -178,7 +180,8 @@ class Driver:
             self._host.now(),
             held_back=self.plan.held_back if self.plan else (),
             failures=self.failures,
-            requeue_at=self.plan.requeue_at if self.plan else None,
+            requeue_at=self._wake,
+            exhausted=self.plan is not None and self.plan.allocator_exhausted,
             warnings=warnings,
         )
 
@@ -282,6 +285,7 @@ class Driver:
                 wake = deadline
         self.state = replace(self.state, observed_generation=plan.observed_generation)
         self._report_exhaustion(plan)
+        self._wake = wake
         self._host.wake_at(wake)
         self._report_pass(plan)
 

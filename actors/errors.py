@@ -1,6 +1,7 @@
 """What an embedding host may catch (design §5).  Every message says what is missing and why."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from msgspec import Struct
 
@@ -77,7 +78,7 @@ class NotConverged(ClusterError):
         )
         lines = [
             summary,
-            *[f"  {_describe(node)}" for node in missing[:NAMED_MAX]],
+            *[f"  {_describe(node, status.at)}" for node in missing[:NAMED_MAX]],
             *_and_more(len(missing)),
         ]
         super().__init__("\n".join(lines))
@@ -122,12 +123,19 @@ def _left_of(node_id: LogicalNodeId, node: ManagedNode) -> LeftLease | None:
     )
 
 
-def _describe(node: NodeStatus) -> str:
+def _describe(node: NodeStatus, now: datetime) -> str:
     wanted = "" if node.desired else ", not wanted"
     attempt = f"attempt {node.attempt}" if node.attempt is not None else "no attempt yet"
-    waits = f", waits for {node.waits_for}" if node.waits_for is not None else ""
-    error = f"; last error: {node.last_error}" if node.last_error is not None else ""
-    return f"{node.node}: {node.stage} ({attempt}, {node.intent}{wanted}){waits}{error}"
+    parts = [f"{node.node}: {node.stage} ({attempt}, {node.intent}{wanted})"]
+    if node.waits_for is not None:
+        left = (node.until - now).total_seconds() if node.until is not None else 0.0
+        limit = f" for at most {left:.3g} s more" if left > 0 else ""
+        parts.append(f", waits for {node.waits_for}{limit}")
+    if node.consecutive_failures > 1:
+        parts.append(f"; {node.consecutive_failures} failures in a row")
+    if node.last_error is not None:
+        parts.append(f"; last error: {node.last_error}")
+    return "".join(parts)
 
 
 def _and_more(total: int) -> list[str]:

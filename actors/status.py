@@ -48,7 +48,7 @@ class NodeStatus(Struct, frozen=True, gc=False):
     waits_for: str | None
     """None: nothing, the node is as it should be or its next step is due at once."""
     until: datetime | None
-    """When that wait ends at the latest."""
+    """When that wait ends at the latest; of a wait that others end, when it is judged again."""
     started_at: datetime | None
     """When the attempt began."""
     lease_id: str | None
@@ -75,6 +75,10 @@ class StatusCounts(Struct, frozen=True, gc=False):
     """Wanted, and not inserted yet."""
     leaving: int
     """Not wanted, and not gone yet."""
+
+
+_Wait = tuple[str | None, datetime | None]
+"""What a node waits for, and until when at the latest."""
 
 
 class ClusterStatus(Struct, frozen=True, gc=False):
@@ -112,15 +116,29 @@ def cluster_status(
     held_back: Collection[LogicalNodeId] = (),
     failures: Mapping[LogicalNodeId, FailureNote] | None = None,
     requeue_at: datetime | None = None,
+    exhausted: bool = False,
     warnings: tuple[str, ...] = (),
 ) -> ClusterStatus:
-    """A snapshot; costs one walk over the nodes."""
+    """A snapshot; costs one walk over the nodes.
+
+    `held_back`, `requeue_at`, `exhausted`: what the latest pass left waiting for a place under a
+    limit, when it looks again, and whether it had no attempt id left.
+    """
     held, notes = frozenset(held_back), failures or {}
+
+    def status_of(node_id: LogicalNodeId) -> NodeStatus:
+        node, spec, note = state.nodes.get(node_id), desired.nodes.get(node_id), notes.get(node_id)
+        if node is None:
+            assert spec is not None, f"{node_id} is neither observed nor desired"
+            return _missing(spec, note, now, exhausted)
+        if node_id in held:
+            wait: _Wait = "its turn under its provider's limit", requeue_at
+        else:
+            wait = _wait(node, spec, now, exhausted)
+        return _node_status(node_id, node, spec, wait, note)
+
     ids = sorted(state.nodes.keys() | desired.nodes.keys(), key=_natural)
-    nodes = tuple(
-        _node_status(i, state.nodes.get(i), desired.nodes.get(i), now, i in held, notes.get(i))
-        for i in ids
-    )
+    nodes = tuple(status_of(node_id) for node_id in ids)
     return ClusterStatus(
         at=now,
         run_id=desired.shape.run_id,
@@ -140,22 +158,29 @@ def _natural(node_id: LogicalNodeId) -> tuple[str, int, str]:
     return (group, int(index) if index.isdecimal() else 0, node_id)
 
 
+_NO_ATTEMPT_ID: _Wait = "an attempt id, and this run has used up all of them", None
+
+
+def _missing(
+    spec: LogicalNodeSpec, failure: FailureNote | None, now: datetime, exhausted: bool
+) -> NodeStatus:
+    """A node that is wanted and not inserted."""
+    waits_for, until = _NO_ATTEMPT_ID if exhausted else ("the next pass", now)
+    return NodeStatus(
+        spec.logical_node_id, spec.group_id, spec.provider, True, None, NodeStage.NEW,
+        NodeIntent.ACTIVE, False, waits_for, until, None, None, None, 0, None, failure,
+    )  # fmt: skip
+
+
 def _node_status(
     node_id: LogicalNodeId,
-    node: ManagedNode | None,
+    node: ManagedNode,
     spec: LogicalNodeSpec | None,
-    now: datetime,
-    held_back: bool,
+    wait: _Wait,
     failure: FailureNote | None,
 ) -> NodeStatus:
-    if node is None:
-        assert spec is not None, f"{node_id} is neither observed nor desired"
-        return NodeStatus(
-            node_id, spec.group_id, spec.provider, True, None, NodeStage.NEW, NodeIntent.ACTIVE,
-            False, "the next pass", None, None, None, None, 0, None, failure,
-        )  # fmt: skip
     record = node.record
-    waits_for, until = _wait(node, spec, now, held_back)
+    waits_for, until = wait
     return NodeStatus(
         node=node_id,
         group=record.group_id,
@@ -176,12 +201,7 @@ def _node_status(
     )
 
 
-def _wait(
-    node: ManagedNode, spec: LogicalNodeSpec | None, now: datetime, held_back: bool
-) -> tuple[str | None, datetime | None]:
-    """What the node waits for, and until when at the latest."""
-    if held_back:
-        return "its turn under its provider's limit", None
+def _wait(node: ManagedNode, spec: LogicalNodeSpec | None, now: datetime, exhausted: bool) -> _Wait:
     row = row_of(node, spec, now)
     until = row.decide(node, spec, now).requeue_at
     match row.name:
@@ -189,6 +209,8 @@ def _wait(
             assert node.pending is not None, f"{node.record.logical_node_id}: nothing is pending"
             what = _OPERATIONS[node.pending.kind]
             return f"{what}, {node.pending.id}" + (" (adopt only)" * node.pending.adopt_only), until
+        case "restart" if exhausted:
+            return _NO_ATTEMPT_ID
         case "await restart":
             return "its restart after a failure", until
         case "cleanup backoff":

@@ -1,8 +1,9 @@
 """The driver's queue, refusals and reports, beyond the lifecycle cases."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from cluster_reconciler.actors.events import EventKind
 from cluster_reconciler.actors.ports import Asked, StatusQuery
@@ -38,6 +39,8 @@ from cluster_reconciler.messages import (
     OperationId,
     OperationSucceeded,
     PlannedEffect,
+    ProviderKind,
+    ProviderLimits,
     SafetyTick,
     UpdateDesired,
 )
@@ -157,6 +160,8 @@ def test_used_up_attempt_ids_are_told_once_and_deletes_go_on() -> None:
         c.trigger()
         c.drive()
     assert len(texts(c, EventKind.WARNING)) == 1
+    waits = [n.waits_for for n in c.status().nodes if n.attempt is None]
+    assert waits == ["an attempt id, and this run has used up all of them"]
     answer(c, create, LEASED)
     c.update_desired(shape(group(count=0), generation=2))
     c.drive()
@@ -241,6 +246,25 @@ def test_status_says_what_a_node_waits_for_and_until_when() -> None:
     }
     answer(c, start, BootstrapStarted(5))  # type: ignore[arg-type]
     assert c.status().nodes[1].waits_for == "the node to join the swarm"
+
+
+def test_every_waiting_node_says_until_when_also_before_its_first_effect() -> None:
+    limits = {ProviderKind("memory"): ProviderLimits(1)}
+    c = cluster(replace(shape(group(count=2)), limits=limits))
+
+    def told() -> list[tuple[str | None, datetime | None]]:
+        return [(n.waits_for, n.until) for n in c.status().nodes]
+
+    # Given nodes that are not inserted, then one whose create takes the only place
+    assert told() == [("the next pass", T0)] * 2
+    c.drive()
+
+    # Then the other's turn is looked at again when that create is over at the latest
+    assert told() == [
+        ("its lease, op(1,1)", at(120)),
+        ("its turn under its provider's limit", at(120)),
+    ]
+    assert c.status().requeue_at == at(120)
 
 
 def test_an_error_is_history_once_ready() -> None:
