@@ -173,11 +173,12 @@ class Assembly:
     def _joined(
         self, identity: AttemptIdentity, session: BootstrapSessionId, swactor: SwactorId
     ) -> None:
-        self._observed(identity, SwactorJoined(session, swactor))
+        named = SwactorId(self._executors.masked(identity.attempt, swactor))
+        self._observed(identity, SwactorJoined(session, named))
 
     def lost(self, identity: AttemptIdentity, reason: str) -> None:
         """The node is gone."""
-        self._observed(identity, NodeLost(reason))
+        self._observed(identity, NodeLost(self._executors.masked(identity.attempt, reason)))
 
     def _output(self, identity: AttemptIdentity, stream: Stream, sequence: int, line: str) -> None:
         text = f"{stream}[{sequence}] {line}"

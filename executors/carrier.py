@@ -12,14 +12,10 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TypeVar, assert_never
 
-from msgspec.structs import replace
-
 from cluster_reconciler.executors.adoption import Holding
 from cluster_reconciler.executors.checked_provider import CallFailed, CheckedProvider
-from cluster_reconciler.executors.secret_references import mask
 from cluster_reconciler.executors.session_context import (
     Listener,
-    SessionContext,
     SessionIds,
     make_context,
 )
@@ -73,6 +69,8 @@ class Carrier:
         self._session_ids = session_ids
         self._listener = listener
         self._starts = 0
+        self.secrets: frozenset[str] = frozenset()
+        """All that its node was ever given: what is said of it or by it must not hold them."""
         self.lease: Holding[LeaseCreated] = Holding()
         self.session: Holding[BootstrapSessionId] = Holding()
         self._done: dict[type[_Ending], tuple[_Ending, OperationOutcome]] = {}
@@ -206,13 +204,14 @@ class Carrier:
             return self._find_session(adopt_only=adopt_only)
         session_id = self._session_ids.next(self._identity.attempt, self._starts)
         made = make_context(self._identity, session_id, session, self._listener)
+        self.secrets |= frozenset(made.secrets)
         self._starts += 1
         self.session = self.session.making()
         try:
             self._provider.start_bootstrap(session, made.context)
         except CallFailed as failed:
             self.session = _after_failure(self.session, failed, self._now())
-            raise _masked(failed, made) from None
+            raise
         self.session = self.session.made(session_id, self._now())
         return BootstrapStarted(session_id)
 
@@ -268,8 +267,3 @@ def _failed_look(failed: CallFailed, *, adopt_only: bool) -> CallFailed:
     ends = failed.error.disposition is Disposition.ATTEMPT_ENDING
     definite = adopt_only or ends
     return failed.meaning(Disposition.DEFINITE if definite else Disposition.AMBIGUOUS)
-
-
-def _masked(failed: CallFailed, made: SessionContext) -> CallFailed:
-    """An exception of a start may quote the environment that it was given."""
-    return CallFailed(replace(failed.error, reason=mask(failed.error.reason, made.secrets)))

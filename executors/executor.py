@@ -23,6 +23,7 @@ from functools import partial
 from time import monotonic
 
 from loguru import logger
+from msgspec.structs import replace
 
 from cluster_reconciler.executors.attempt import Attempt, Worker
 from cluster_reconciler.executors.carrier import Carrier
@@ -42,6 +43,7 @@ from cluster_reconciler.executors.provider import (
     SwarmTicket,
 )
 from cluster_reconciler.executors.routing import Routes, check_effect
+from cluster_reconciler.executors.secret_references import mask
 from cluster_reconciler.executors.session_context import Listener, SessionIds
 from cluster_reconciler.messages import (
     AttemptIdentity,
@@ -159,6 +161,14 @@ class Executors:
             while self._running() and (left := deadline - monotonic()) > 0:
                 self._changed.wait(left)
             return self._running()
+
+    def masked(self, attempt_id: NodeAttemptId, text: str) -> str:
+        """The text without any secret that the attempt's node was given: for what comes from a node
+        by another way than through here."""
+        with self._changed:
+            attempt = self._attempts.get(attempt_id)
+            secrets = attempt.carrier.secrets if attempt is not None else frozenset()
+        return mask(text, secrets)
 
     @property
     def attempts(self) -> int:
@@ -306,7 +316,10 @@ class Executors:
         try:
             outcome = attempt.carrier.carry_out(effect.command)
         except CallFailed as failed:
-            return ExecutorResult(effect.node, effect.operation, error=failed.error)
+            # A provider's exception may quote the environment that it was given.
+            reason = mask(failed.error.reason, attempt.carrier.secrets)
+            error = replace(failed.error, reason=reason)
+            return ExecutorResult(effect.node, effect.operation, error=error)
         return ExecutorResult(effect.node, effect.operation, outcome=outcome)
 
     def _record_answer(

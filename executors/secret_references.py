@@ -92,11 +92,17 @@ def resolve_env(env: Mapping[str, str], environ: Mapping[str, str] | None = None
     return ResolvedEnv(values, tuple(secrets))
 
 
+def parts_to_hide(secrets: Iterable[str]) -> frozenset[str]:
+    """What of the secrets may stand in a line: each as a whole, and each line of one that has
+    several; a key in a file is printed line by line."""
+    parts = {part for secret in secrets for part in (secret, *secret.splitlines())}
+    return frozenset(part for part in parts if len(part) >= MASKED_LENGTH_MIN)
+
+
 def mask(text: str, secrets: Iterable[str]) -> str:
     """The text without the secrets that stand in it."""
-    for secret in sorted(set(secrets), key=len, reverse=True):
-        if len(secret) >= MASKED_LENGTH_MIN:
-            text = text.replace(secret, MASK)
+    for part in sorted(parts_to_hide(secrets), key=len, reverse=True):
+        text = text.replace(part, MASK)
     return text
 
 

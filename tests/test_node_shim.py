@@ -47,6 +47,7 @@ class Node:
             "stdout_sources": [],
             "stderr_sources": [],
             "env": {"PATH": os.defpath},
+            "secrets": [],
             "join_after": 1000,
             "verify_timeout": 10,
             "swarm": {"address": "127.0.0.1:9", "heartbeat_s": 1, "hello": {}},

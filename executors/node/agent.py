@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     from cluster_reconciler.executors.node import machine
     from cluster_reconciler.executors.node.command import Command
+    from cluster_reconciler.executors.node.masking import Mask
     from cluster_reconciler.executors.node.reports import Reports
     from cluster_reconciler.executors.node.streams import LineReader, Tail
     from cluster_reconciler.executors.node.swarm_client import SwarmClient
 else:
     import machine
     from command import Command
+    from masking import Mask
     from reports import Reports
     from streams import LineReader, Tail
     from swarm_client import SwarmClient
@@ -83,7 +85,8 @@ class Agent:
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         signal.signal(signal.SIGTERM, self._stop)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # The shim blocked it.
-        self._reports = Reports(1, spec["lease_dir"])
+        self._mask = Mask(spec["secrets"])
+        self._reports = Reports(1, spec["lease_dir"], self._mask)
         self._swarm: SwarmClient | None = None
         self._command: Command | None = None
         self._tails: list[Tail] = []
@@ -143,7 +146,9 @@ class Agent:
 
     def _begin(self, line: str) -> Command:
         spec = self._spec
-        self._command = Command(line, spec["env"], spec["directory"], self._reports.line)
+        self._command = Command(
+            line, spec["env"], spec["directory"], self._reports.line, self._mask
+        )
         return self._command
 
     def _command_ended(self) -> bool:

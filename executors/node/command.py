@@ -25,9 +25,15 @@ class Command:
     """A running, or ended, command."""
 
     def __init__(
-        self, line: str, env: dict[str, str], directory: str, tell: Callable[[str, str], None]
+        self,
+        line: str,
+        env: dict[str, str],
+        directory: str,
+        tell: Callable[[str, str], None],
+        mask: Callable[[str], str],
     ) -> None:
-        """`tell(stream, text)` hears each line."""
+        """`tell(stream, text)` hears each line, without what `mask` hides."""
+        self._mask = mask
         self.line = line
         self.status: int | None = None
         """What `waitpid` said, once it has ended."""
@@ -49,6 +55,7 @@ class Command:
         }
 
     def _line(self, stream: str, text: str) -> None:
+        text = self._mask(text)
         self._last.append(text)
         self._tell(stream, text)
 

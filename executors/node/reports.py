@@ -9,6 +9,7 @@ import os
 import select
 import time
 from collections import deque
+from collections.abc import Callable
 
 WAITING_BYTES_MAX = 1024 * 1024
 LOG_BYTES_MAX = 8 * 1024 * 1024
@@ -18,7 +19,9 @@ LOG_BYTES_MAX = 8 * 1024 * 1024
 class Reports:
     """The report pipe and the logs of one node."""
 
-    def __init__(self, descriptor: int, lease_dir: str) -> None:
+    def __init__(self, descriptor: int, lease_dir: str, mask: Callable[[str], str]) -> None:
+        """`mask` hides secrets in everything that is said."""
+        self._mask = mask
         self.descriptor = descriptor
         os.set_blocking(descriptor, False)
         self._queue: deque[bytes] = deque()
@@ -38,7 +41,7 @@ class Reports:
 
     def failed(self, reason: str) -> None:
         """The node is at its end, and why."""
-        self._put({"t": "failed", "reason": reason, **self._counts()})
+        self._put({"t": "failed", "reason": self._mask(reason), **self._counts()})
 
     def note(self, text: str) -> None:
         """A word of the agent's own, as a line of the node's errors."""
@@ -46,6 +49,7 @@ class Reports:
 
     def line(self, stream: str, text: str) -> None:
         """A line of output; dropped when too much waits."""
+        text = self._mask(text)
         self._numbers[stream] += 1
         self._logs[stream].write(text)
         if self._queued > WAITING_BYTES_MAX:
@@ -102,7 +106,8 @@ class _Log:
         self._open()
 
     def _open(self) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        # Not blocking: the command may have put a pipe there that nobody reads.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
         self._descriptor = os.open(self._path, flags, 0o600)
         self._size = os.fstat(self._descriptor).st_size
 

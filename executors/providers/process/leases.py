@@ -8,9 +8,8 @@ import contextlib
 import hashlib
 import os
 import re
-import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +18,12 @@ from loguru import logger
 from msgspec import Struct
 
 from cluster_reconciler.executors.node.machine import own_pid
+from cluster_reconciler.executors.providers.process.files import (
+    has_content,
+    mounts_below,
+    read_regular_file,
+    remove_tree,
+)
 from cluster_reconciler.executors.providers.process.processes import (
     ProcessIdentity,
     identify,
@@ -91,7 +96,7 @@ class LeaseDirectories:
     def read(self, path: Path) -> LeaseRecord | None:
         """The lease that lives there; None: there is none, or none that was completed."""
         try:
-            return msgspec.json.decode((path / "identity.json").read_bytes(), type=LeaseRecord)
+            return msgspec.json.decode(read_regular_file(path / "identity.json"), type=LeaseRecord)
         except (OSError, msgspec.MsgspecError):
             return None
 
@@ -117,11 +122,12 @@ class LeaseDirectories:
             self._keep_logs(path)
         except OSError as error:
             logger.warning("the logs of {} cannot be kept: {}", path, error)
+        if mounted := mounts_below(path):
+            raise OSError(f"{mounted[0]} is mounted below it: unmount that first")
         # The identity goes first: what is half removed is no lease any more.
         with contextlib.suppress(FileNotFoundError):
             (path / "identity.json").unlink()
-        shutil.rmtree(path, onerror=_remove_all_the_same)
-        if path.exists():
+        if not remove_tree(path):
             logger.warning("{}: its node is gone, but not all of its files can be removed", path)
         with contextlib.suppress(OSError):
             path.parent.rmdir()  # The run's directory, when this was its last lease.
@@ -133,7 +139,7 @@ class LeaseDirectories:
         kept.mkdir(exist_ok=True, mode=0o700)
         for name in KEPT:
             with contextlib.suppress(FileNotFoundError):
-                if (path / name).stat().st_size > 0:
+                if has_content(path / name):
                     (path / name).replace(kept / name)
         if not any(kept.iterdir()):
             kept.rmdir()  # It never said anything.
@@ -144,7 +150,7 @@ class LeaseDirectories:
             oldest = time.time() - ENDED_DAYS_MAX * 86_400
             for place, path in enumerate(kept):
                 if place < len(kept) - ENDED_MAX or path.stat().st_mtime < oldest:
-                    shutil.rmtree(path, ignore_errors=True)
+                    remove_tree(path)
 
     def lock(self, run_id: RunId) -> RunLock:
         """Take the run for this process; raises RunHeld, which names the holder, or OSError."""
@@ -160,19 +166,7 @@ class LeaseDirectories:
     def _sweep(self, run_id: RunId) -> None:
         """Remove what a process that was killed left half made or half removed: nothing runs in
         it, no listing shows it, and its name may come again.  For the holder of the lock."""
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             for path in tuple(self._run(run_id).iterdir()):
-                if path.is_dir() and not (path / "identity.json").exists():
-                    shutil.rmtree(path, onerror=_remove_all_the_same)
-
-
-def _remove_all_the_same(remove: Callable[[str], object], path: str, _error: object) -> None:
-    """A node may have made a folder that even its owner may not change."""
-    with contextlib.suppress(OSError):
-        for place in (os.path.dirname(path), path):
-            if os.path.isdir(place) and not os.path.islink(place):
-                os.chmod(place, 0o700)
-        if remove in (os.unlink, os.rmdir):
-            remove(path)
-        elif os.path.isdir(path):
-            shutil.rmtree(path, ignore_errors=True)
+                if path.is_dir() and not os.path.lexists(path / "identity.json"):
+                    remove_tree(path)

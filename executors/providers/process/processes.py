@@ -52,9 +52,9 @@ def _stat(pid: int) -> tuple[str, int] | None:
     """State and start time."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
+        return fields[0].decode("ascii"), int(fields[19])
+    except (OSError, IndexError):  # It is gone, or goes while it is read.
         return None
-    return fields[0].decode("ascii"), int(fields[19])
 
 
 def processes_of_lease(directory: str) -> list[int]:
@@ -66,16 +66,14 @@ def _marked(directories: Collection[str]) -> dict[str, list[int]]:
     """The living processes of each of the leases, in one look at the machine."""
     marks = {os.fsencode(f"{LEASE_VARIABLE}={directory}"): directory for directory in directories}
     found: dict[str, list[int]] = {}
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdigit():
-            continue
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
         try:
-            environment = Path(f"/proc/{entry.name}/environ").read_bytes()
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
         except OSError:
             continue
         for mark in marks.keys() & environment.split(b"\0"):
-            if identify(int(entry.name)) is not None:
-                found.setdefault(marks[mark], []).append(int(entry.name))
+            if identify(pid) is not None:
+                found.setdefault(marks[mark], []).append(pid)
     return found
 
 

@@ -43,6 +43,7 @@ from cluster_reconciler.executors.providers.process.spawning import (
     best_containment,
     start_shim,
 )
+from cluster_reconciler.executors.secret_references import is_reference, parts_to_hide
 from cluster_reconciler.messages import (
     AttemptIdentity,
     BootSpec,
@@ -335,6 +336,7 @@ class ProcessProvider:
             "stdout_sources": [_below(path, name) for name in boot.stdout_sources],
             "stderr_sources": [_below(path, name) for name in boot.stderr_sources],
             "env": {**inherited, **context.env, LEASE_VARIABLE: str(path)},
+            "secrets": _secrets(boot, context),
             "join_after": _join_after(options, self._join_after),
             "verify_timeout": self._verify_timeout.total_seconds(),
             "swarm": {
@@ -354,6 +356,12 @@ class ProcessProvider:
 
 _INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TMPDIR", "TZ")
 """Of this process's environment a command gets these, and nothing else: no secret leaks by it."""
+
+
+def _secrets(boot: BootSpec, context: BootstrapContext) -> list[str]:
+    """What must not stand in anything that the node says."""
+    referred = (context.env[name] for name, value in boot.env.items() if is_reference(value))
+    return list(parts_to_hide((*referred, context.ticket.token)))
 
 
 def _is_held(record: LeaseRecord) -> bool:

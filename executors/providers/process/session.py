@@ -13,6 +13,7 @@ import msgspec
 from loguru import logger
 
 from cluster_reconciler.executors.provider import BootstrapContext, Stream
+from cluster_reconciler.executors.providers.process.files import read_regular_file
 from cluster_reconciler.executors.providers.process.spawning import SHIM_LOG, Shim
 from cluster_reconciler.messages import BootstrapFailed, BootstrapObserved, BootstrapStage
 
@@ -107,11 +108,11 @@ class Session:
     def _last_words(self) -> str:
         """What shim or agent wrote before it went."""
         try:
-            with open(os.path.join(self.directory, SHIM_LOG), "rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
-                lines = file.read().decode("utf-8", "replace").split("\n")
+            path = os.path.join(self.directory, SHIM_LOG)
+            text = read_regular_file(path, last_bytes=4096).decode("utf-8", "replace")
         except OSError:
             return ""
+        lines = text.split("\n")
         said = [line for line in lines if line.strip()]
         return f"; it said: {said[-1][:LAST_WORDS_MAX]}" if said else ""
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import assert_never
 
 import cluster_reconciler.executors.node as node_package
+from cluster_reconciler.executors.providers.process.files import open_log
 from cluster_reconciler.executors.providers.process.processes import LEASE_VARIABLE
 
 SHIM = Path(str(node_package.__file__)).resolve().parent / "shim.py"
@@ -137,7 +138,7 @@ def start_shim(containment: Containment, directory: str) -> Shim:
         report_read, report_write = os.pipe2(os.O_CLOEXEC)
         handed_down.append(report_write)
         own.append(report_read)
-        with open(os.path.join(directory, SHIM_LOG), "ab", opener=_for_the_owner_alone) as log:
+        with open(os.path.join(directory, SHIM_LOG), "ab", opener=open_log) as log:
             process = subprocess.Popen(
                 [*command, str(owner)] if owner is not None else command,
                 stdin=control_read,
@@ -189,7 +190,3 @@ def _pidfd(pid: int) -> int | None:
         if error.errno in (errno.ENOSYS, errno.EPERM):
             return None
         raise
-
-
-def _for_the_owner_alone(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

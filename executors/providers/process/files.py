@@ -1,0 +1,87 @@
+"""Files in a place that is the node's as much as ours: its command may have put anything there.
+
+Reading never waits, removing never follows a mount and has no depth that is too deep.  What a file
+means is the caller's business.
+"""
+
+import os
+import shutil
+import stat
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+MOUNTS = Path("/proc/self/mountinfo")
+REMOVE_SECONDS = 60.0
+
+
+def read_regular_file(path: Path | str, *, last_bytes: int | None = None) -> bytes:
+    """The file's content, or the end of it; raises OSError, also when it is no regular file: to
+    open a pipe would wait for whoever writes to it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(f"{path}: expected a regular file")
+        if last_bytes is not None:
+            file.seek(max(0, found.st_size - last_bytes))
+        return file.read(-1 if last_bytes is None else last_bytes)
+
+
+def open_log(path: str, flags: int) -> int:
+    """An `opener` for what only its owner may read; raises OSError for a pipe without a reader."""
+    return os.open(path, flags | os.O_NONBLOCK, 0o600)
+
+
+def has_content(path: Path) -> bool:
+    """Whether it is a regular file that is not empty; raises FileNotFoundError."""
+    found = path.lstat()
+    return stat.S_ISREG(found.st_mode) and found.st_size > 0
+
+
+def remove_tree(path: Path) -> bool:
+    """Remove the folder and all below it; whether nothing of it is left.
+
+    Raises:
+        OSError: another file system is mounted below it, whose files are nobody's to remove.
+    """
+    mounted = mounts_below(path)
+    if mounted:
+        raise OSError(f"{mounted[0]} is mounted below it: unmount that first")
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        pass
+    except (OSError, RecursionError):
+        _remove_what_resists(path)
+    return not os.path.lexists(path)
+
+
+def _remove_what_resists(path: Path) -> None:
+    """Folders that even their owner may not change, or that lie too deep for a name or a stack:
+    these two commands walk by descriptors."""
+    for command in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
+        with suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(
+                [*command, "--", str(path)],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=REMOVE_SECONDS,
+                check=False,
+            )
+
+
+def mounts_below(path: Path) -> list[str]:
+    """Where other file systems are mounted below the folder; none where the system does not say."""
+    try:
+        lines = MOUNTS.read_bytes().splitlines()
+    except OSError:
+        return []
+    below = os.fsencode(path) + b"/"
+    points = (_unescaped(line.split(b" ")[4]) for line in lines)
+    return [os.fsdecode(point) for point in points if point.startswith(below)]
+
+
+def _unescaped(point: bytes) -> bytes:
+    """The kernel writes blanks and the like as three octal digits."""
+    return point.decode("unicode_escape").encode("latin-1") if b"\\" in point else point
