@@ -77,7 +77,11 @@ class Assembly:
         # First, since it is what may fail: nothing has been started then.
         self._trace = (
             TraceWriter(
-                settings.trace, shape=shape, policy=settings.retry, started_at=self.clock.now()
+                settings.trace,
+                shape=shape,
+                policy=settings.retry,
+                started_at=self.clock.now(),
+                first_attempt=takeover.first_attempt,
             )
             if settings.trace is not None
             else None

@@ -26,7 +26,6 @@ from cluster_reconciler.actors.admission import accepted_offer, observation_of
 from cluster_reconciler.actors.events import ClusterEvent, EventKind, node_events
 from cluster_reconciler.actors.ports import (
     Asked,
-    DrainRequest,
     DriverHost,
     Executor,
     StatusQuery,
@@ -62,6 +61,7 @@ from cluster_reconciler.messages import (
     ClusterShape,
     DeadlineDue,
     Disposition,
+    Drain,
     EffectError,
     ExecutorResult,
     LogicalNodeId,
@@ -138,6 +138,8 @@ class Driver:
                     self.offer(shape)
                 except ShapeRefused as refused:
                     self._tell(EventKind.REFUSED, None, f"shape refused: {refused.reason}")
+            case Drain():
+                self.drain()
             case Insert() | BeginDelete() | MarkDestroyed() | Restart() | Reap() | Dispatch():
                 # An action out of its pass is stale by definition: look again instead.
                 self._tell(EventKind.REFUSED, None, f"ignored, only a pass acts: {message}")
@@ -192,7 +194,7 @@ class Driver:
             if isinstance(asked, UpdateDesired):
                 self.offer(asked.shape)
                 reply.set_result(None)
-            elif isinstance(asked, DrainRequest):
+            elif isinstance(asked, Drain):
                 reply.set_result(self.drain())
             elif isinstance(asked, StatusQuery):
                 reply.set_result(self.status())

@@ -17,7 +17,7 @@ from cluster_reconciler.actors.events import ClusterEvent, EventKind
 from cluster_reconciler.actors.ports import Asked
 from cluster_reconciler.actors.subscriptions import Subscriptions
 from cluster_reconciler.actors.timers import Timers
-from cluster_reconciler.actors.trace import SubmitAnswer, TraceWriter, digest
+from cluster_reconciler.actors.trace import ExecutorCall, SubmitAnswer, TraceWriter, digest
 from cluster_reconciler.actors.trace_log import RepeatedFailureFilter
 from cluster_reconciler.decider import ReconcilePlan
 from cluster_reconciler.executors import Executors
@@ -35,7 +35,6 @@ _LEVELS = {
     EventKind.RETRY: "WARNING",
     EventKind.WARNING: "WARNING",
     EventKind.REFUSED: "DEBUG",
-    EventKind.STAGE: "DEBUG",
     EventKind.OUTPUT: "DEBUG",
 }
 """INFO otherwise."""
@@ -110,8 +109,10 @@ class RuntimeHost:
     # -- for the driver ---------------------------------------------------------------------------
 
     def now(self) -> datetime:
-        """The runtime's time."""
-        return self._clock.now()
+        """The runtime's time, read once for each message: so it stands in the trace, and whoever
+        replays that gets the same state."""
+        record = self._actor.record if self._actor is not None else None
+        return record.at if record is not None else self._clock.now()
 
     def tell_driver(self, message: object) -> None:
         """Into the driver's own mailbox."""
@@ -170,7 +171,8 @@ class RuntimeHost:
         said = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
         count = self._repeats.count(("pass", said), self._clock.now())
         if count is not None:
-            logger.info("pass, generation {}: {}", plan.observed_generation, said)
+            seen = f" (seen {count} times)" if count > 1 else ""
+            logger.info("pass, generation {}: {}{}", plan.observed_generation, said, seen)
 
     # -- for the driver, as its executor ----------------------------------------------------------
 
@@ -187,12 +189,18 @@ class RuntimeHost:
     def withdraw(self, operation: OperationId) -> bool:
         """See `Executors.withdraw`."""
         assert self._executors is not None, "the host is not connected"
-        return self._executors.withdraw(operation)
+        withdrawn = self._executors.withdraw(operation)
+        answer = SubmitAnswer(operation, call=ExecutorCall.WITHDRAW, withdrawn=withdrawn)
+        self._answers.append(answer)
+        return withdrawn
 
     def expire(self, operation: OperationId) -> bool:
         """See `Executors.expire`."""
         assert self._executors is not None, "the host is not connected"
-        return self._executors.expire(operation)
+        withdrawn = self._executors.expire(operation)
+        answer = SubmitAnswer(operation, call=ExecutorCall.EXPIRE, withdrawn=withdrawn)
+        self._answers.append(answer)
+        return withdrawn
 
     def retire(self, attempt: NodeAttemptId) -> None:
         """See `Executors.retire`."""
@@ -210,5 +218,8 @@ class RuntimeHost:
         state = driver.state
         touched = {node_id: state.nodes.get(node_id) for node_id in sorted(driver.touched)}
         fingerprint = digest((state.next_attempt_id, state.observed_generation, touched))
-        said = message.message if isinstance(message, Asked) else message
+        said = message
+        if isinstance(message, Asked):
+            # A question that was given up before its turn changed nothing.
+            said = None if message.reply.cancelled() else message.message
         trace.write(actor.record, said, answers, fingerprint)

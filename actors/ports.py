@@ -48,10 +48,6 @@ class StatusQuery(Struct, frozen=True, gc=False, tag=True):
     """Asks for a ClusterStatus."""
 
 
-class DrainRequest(Struct, frozen=True, gc=False, tag=True):
-    """Asks for an empty shape, one generation above the accepted one; no other is taken then."""
-
-
 class Asked(Struct, frozen=True):
     """A message whose sender, at the edge of the system, waits for the answer."""
 

@@ -30,14 +30,15 @@ from cluster_reconciler.actors.errors import (
     possibly_left,
 )
 from cluster_reconciler.actors.events import ClusterEvent
-from cluster_reconciler.actors.ports import Asked, DrainRequest, StatusQuery
-from cluster_reconciler.actors.status import ClusterStatus
+from cluster_reconciler.actors.ports import Asked, StatusQuery
+from cluster_reconciler.actors.status import ClusterStatus, described
 from cluster_reconciler.actors.swarm import SwarmListener, SwarmSource
 from cluster_reconciler.actors.takeover import Takeover, take_over
 from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.executors.provider import ListedLease, Provider
 from cluster_reconciler.messages import (
     ClusterShape,
+    Drain,
     LogicalNodeId,
     ShapeError,
     UpdateDesired,
@@ -168,7 +169,8 @@ class Cluster:
         """A snapshot.  Raises DriverDied."""
         status = self._ask(StatusQuery())
         assert isinstance(status, ClusterStatus), f"the driver answered {type(status)}"
-        return replace(status, warnings=(*status.warnings, *self._assembly.warnings()))
+        warnings = (*status.warnings, *self._assembly.warnings())
+        return replace(status, nodes=described(status, self._providers), warnings=warnings)
 
     def events(self, *, past: bool = False) -> Iterator[ClusterEvent]:
         """What happens from this call on, until the cluster is closed; with `past` also what has
@@ -187,7 +189,7 @@ class Cluster:
     def drain(self, timeout: timedelta | None = None) -> None:
         """Bring the cluster to nothing.  Raises DrainIncomplete, which names every lease that still
         exists or may, or DriverDied."""
-        generation = self._ask(DrainRequest())
+        generation = self._ask(Drain())
         assert isinstance(generation, int), f"the driver answered {generation!r}"
         limit = timeout if timeout is not None else self._drain_timeout
         if not self._wait_converged(generation, limit.total_seconds()):

@@ -1,18 +1,21 @@
 """Typed snapshots of a cluster for people and programs (design §5, §6; cases F7, F27).
 
-Pure: made from a state, a shape and `now`.  Every waiting node says what it waits for and until
-when; the counts add up to the shape.
+Made from a state, a shape and `now` alone, but for what providers say of their nodes.  Every
+waiting node says what it waits for and until when; the counts add up to the shape.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cluster_reconciler.decider import ClusterState, ExpandedShape, ManagedNode, ProgressWait
 from cluster_reconciler.decider.convergence import is_converged
 from cluster_reconciler.decider.node import row_of
+from cluster_reconciler.executors.provider import DescribesNodes, Provider
 from cluster_reconciler.messages import (
+    AttemptIdentity,
     LogicalNodeId,
     LogicalNodeSpec,
     NodeAttemptId,
@@ -58,6 +61,8 @@ class NodeStatus(Struct, frozen=True, gc=False):
     """Current: only while the node fails."""
     last_failure: FailureNote | None
     """History: the latest failure of this slot, also when it is long over."""
+    details: dict[str, str] = {}
+    """What its provider says of it: where its logs are, which its processes are."""
 
 
 class StatusCounts(Struct, frozen=True, gc=False):
@@ -202,11 +207,11 @@ def _node_status(
 
 
 def _wait(node: ManagedNode, spec: LogicalNodeSpec | None, now: datetime, exhausted: bool) -> _Wait:
-    row = row_of(node, spec, now)
+    record, row = node.record, row_of(node, spec, now)
     until = row.decide(node, spec, now).requeue_at
     match row.name:
         case "pending":
-            assert node.pending is not None, f"{node.record.logical_node_id}: nothing is pending"
+            assert node.pending is not None, f"{record.logical_node_id}: nothing is pending"
             what = _OPERATIONS[node.pending.kind]
             return f"{what}, {node.pending.id}" + (" (adopt only)" * node.pending.adopt_only), until
         case "restart" if exhausted:
@@ -216,13 +221,31 @@ def _wait(node: ManagedNode, spec: LogicalNodeSpec | None, now: datetime, exhaus
         case "cleanup backoff":
             return "the next try of its cleanup", until
         case "await join":
-            return "the node to join the swarm", until
+            stage = record.bootstrap.last_stage if record.bootstrap is not None else None
+            at = f" (bootstrap: {stage.replace('_', ' ')})" if stage is not None else ""
+            return f"the node to join the swarm{at}", until
         case "backoff":
             probing = node.progress is not None and node.progress.wait is ProgressWait.ENDPOINT
             what = "the next look for its endpoint" if probing else "the next try"
             return what, until
         case _:
             return None, None
+
+
+def described(status: ClusterStatus, providers: Iterable[Provider]) -> tuple[NodeStatus, ...]:
+    """The nodes, with what those providers say of them that can; not for the driver's thread."""
+    able = {p.kind: p for p in providers if isinstance(p, DescribesNodes)}
+    return tuple(_described(status.run_id, node, able.get(node.provider)) for node in status.nodes)
+
+
+def _described(run_id: RunId, node: NodeStatus, provider: DescribesNodes | None) -> NodeStatus:
+    if provider is None or node.lease_id is None or node.attempt is None:
+        return node
+    try:
+        details = provider.describe_node(AttemptIdentity(run_id, node.node, node.attempt))
+    except Exception as error:  # noqa: BLE001 - a status must not fail for a description
+        details = {"details": f"cannot be told: {error!r}"}
+    return replace(node, details=details)
 
 
 def _counts(nodes: tuple[NodeStatus, ...]) -> StatusCounts:

@@ -12,6 +12,7 @@ import platform
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from enum import StrEnum, auto
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -33,11 +34,13 @@ from cluster_reconciler.messages import (
     ClusterShape,
     DriverMessage,
     ExecutorResult,
+    NodeAttemptId,
     OperationId,
 )
 
 __all__ = [
     "TRACE_VERSION",
+    "ExecutorCall",
     "FoldedLog",
     "OpaqueMessage",
     "RepeatedFailureFilter",
@@ -55,6 +58,8 @@ __all__ = [
 ]
 
 TRACE_VERSION = 1
+
+_FIRST_ATTEMPT = NodeAttemptId(1)
 
 
 class TraceError(Exception):
@@ -83,6 +88,7 @@ class TraceHeader(Struct, frozen=True, tag="header"):
     version: int = TRACE_VERSION
     versions: dict[str, str] = {}
     """Of the program and what it runs on, for people."""
+    first_attempt: NodeAttemptId = _FIRST_ATTEMPT
 
 
 class OpaqueMessage(Struct, frozen=True, tag=True):
@@ -92,14 +98,25 @@ class OpaqueMessage(Struct, frozen=True, tag=True):
     message_type: str
 
 
+class ExecutorCall(StrEnum):
+    """What the driver may ask of an executor and hears an answer to."""
+
+    SUBMIT = auto()
+    WITHDRAW = auto()
+    EXPIRE = auto()
+
+
 class SubmitAnswer(Struct, frozen=True):
-    """What the executor's `submit` answered to one effect."""
+    """What the executor answered to one call."""
 
     operation: OperationId
     result: ExecutorResult | None = None
     """None: it will answer later."""
     raised: str | None = None
     """The text of the exception, when it raised."""
+    call: ExecutorCall = ExecutorCall.SUBMIT
+    withdrawn: bool = False
+    """To withdraw and expire: the operation had not begun, and never will."""
 
 
 class TraceLine(Struct, frozen=True, tag="message"):
@@ -107,11 +124,11 @@ class TraceLine(Struct, frozen=True, tag="message"):
 
     sequence: int
     at: datetime
-    """The driver's time at which it was handled."""
+    """The driver's time while it was handled."""
     actor: str
     message: DriverMessage | OpaqueMessage
     answers: tuple[SubmitAnswer, ...] = ()
-    """In the order in which the effects were submitted while it was handled."""
+    """In the order in which the executor was called while it was handled."""
     digest: str = ""
     """Of the state after it, see `digest`; empty where none was taken."""
 
@@ -153,6 +170,7 @@ class TraceWriter:
         shape: the first desired shape.
         policy: the retry policy, with the seed that was drawn.
         started_at: the driver's time.
+        first_attempt: the id of the first attempt.
         redact: is given each shape and message before it is written, and answers what is written.
 
     Raises:
@@ -166,6 +184,7 @@ class TraceWriter:
         shape: ClusterShape,
         policy: RetryPolicy,
         started_at: datetime,
+        first_attempt: NodeAttemptId = _FIRST_ATTEMPT,
         redact: Callable[[object], object] | None = None,
     ) -> None:
         self.path = path
@@ -178,7 +197,16 @@ class TraceWriter:
         if not isinstance(shown, ClusterShape):
             self.close()
             raise TypeError(f"redact must answer a ClusterShape for one, found {type(shown)}")
-        self._write(TraceHeader(shown, policy, policy.seed, started_at, versions=_versions()))
+        self._write(
+            TraceHeader(
+                shown,
+                policy,
+                policy.seed,
+                started_at,
+                versions=_versions(),
+                first_attempt=first_attempt,
+            )
+        )
 
     def write(
         self,

@@ -12,7 +12,7 @@ a creation whose reply was lost is found again by `find_lease`, and never made t
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum, auto
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -154,6 +154,15 @@ class Provider(Protocol):
 
     def close(self) -> None:
         """Let go of threads and files.  Leases are not ended by this."""
+
+
+@runtime_checkable
+class DescribesNodes(Protocol):
+    """A provider that can say, of a node that it has, where a person would look."""
+
+    def describe_node(self, identity: AttemptIdentity) -> dict[str, str]:
+        """Names and places, for status: its logs, its processes.  Answers at once, from what is at
+        hand; nothing that is secret."""
 
 
 class Mailbox(Protocol):

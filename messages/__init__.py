@@ -19,6 +19,7 @@ from cluster_reconciler.messages.commands import (
 )
 from cluster_reconciler.messages.control import (
     DeadlineDue,
+    Drain,
     DriverMessage,
     NodeObserved,
     RunPass,
@@ -123,6 +124,7 @@ __all__ = [
     "DestroyHandle",
     "DestroyLease",
     "Disposition",
+    "Drain",
     "DriverMessage",
     "EffectError",
     "Endpoint",

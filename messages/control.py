@@ -17,6 +17,11 @@ class UpdateDesired(Struct, frozen=True, gc=False, tag=True):
     shape: ClusterShape
 
 
+class Drain(Struct, frozen=True, gc=False, tag=True):
+    """Take no other shape any more, and desire an empty one, one generation above the accepted
+    one."""
+
+
 class NodeObserved(Struct, frozen=True, gc=False, tag=True):
     """Something was observed of one attempt."""
 
@@ -45,5 +50,12 @@ class SafetyTick(Struct, frozen=True, gc=False, tag=True):
 
 
 DriverMessage = (
-    UpdateDesired | NodeObserved | ExecutorResult | Trigger | RunPass | DeadlineDue | SafetyTick
+    UpdateDesired
+    | Drain
+    | NodeObserved
+    | ExecutorResult
+    | Trigger
+    | RunPass
+    | DeadlineDue
+    | SafetyTick
 )

@@ -245,7 +245,7 @@ def test_status_says_what_a_node_waits_for_and_until_when() -> None:
         "g-1": ("the start of its bootstrap, op(2,2)", at(120), None),
     }
     answer(c, start, BootstrapStarted(5))  # type: ignore[arg-type]
-    assert c.status().nodes[1].waits_for == "the node to join the swarm"
+    assert c.status().nodes[1].waits_for == "the node to join the swarm (bootstrap: created)"
 
 
 def test_every_waiting_node_says_until_when_also_before_its_first_effect() -> None:

@@ -92,4 +92,5 @@ def test_a_pass_that_acts_is_a_line_and_one_that_does_not_is_none(
         host.pass_done(plan, converged=False)
 
     # The like ones are folded as failures are: written at counts 1, 2 and 4.
-    assert log == ["INFO pass, generation 1: 2 Insert"] * 3
+    line = "INFO pass, generation 1: 2 Insert"
+    assert log == [line, f"{line} (seen 2 times)", f"{line} (seen 4 times)"]

@@ -57,7 +57,7 @@ def test_kept_logs_are_bounded(ground: Ground, monkeypatch: pytest.MonkeyPatch) 
         node.wait_lost()
         assert ground.destroy(node)
 
-    kept = sorted(path.name[-1] for path in ground.provider.ended_dir.iterdir())
+    kept = sorted(path.name.split("-")[-2] for path in ground.provider.ended_dir.iterdir())
 
     assert kept == ["3", "4", "5"]
 

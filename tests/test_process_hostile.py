@@ -136,7 +136,7 @@ def test_what_cannot_be_removed_is_said_to_be_there(
         raise PermissionError("immutable")
 
     (tmp_path / "kept").mkdir()
-    monkeypatch.setattr(process_files.shutil, "rmtree", refuses)
+    monkeypatch.setattr("shutil.rmtree", refuses)
     monkeypatch.setattr(subprocess, "run", refuses)
 
     assert not remove_tree(tmp_path / "kept")

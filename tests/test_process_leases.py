@@ -6,12 +6,13 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from cluster_reconciler.executors.provider import ProviderError
-from cluster_reconciler.executors.providers.process import ProcessProvider
+from cluster_reconciler.executors.providers.process import ProcessProvider, leases
 from cluster_reconciler.executors.providers.process.run_lock import RunHeld
 from cluster_reconciler.messages import (
     AttemptIdentity,
@@ -96,17 +97,88 @@ def test_a_half_removed_lease_is_none_and_goes_with_the_next_lock(
     assert list((directory(provider, again) / "work").iterdir()) == []
 
 
-def test_a_lease_whose_identity_cannot_be_read_is_not_thrown_away(
-    provider: ProcessProvider,
-) -> None:
-    identity = leased(provider, 7)
-    place = directory(provider, identity)
-    (place / "identity.json").write_text("{", encoding="utf-8")
+def ruined(place: Path, how: str, neighbour: Path) -> None:
+    """What a node may make of its folder."""
+    identity = place / "identity.json"
+    match how:
+        case "identity is broken":
+            identity.write_text("{", encoding="utf-8")
+        case "identity is a folder":
+            identity.unlink()
+            identity.mkdir()
+            (identity / "in it").touch()
+        case "identity is a pipe":
+            identity.unlink()
+            os.mkfifo(identity)
+        case "identity is another's":
+            shutil.copy(neighbour / "identity.json", identity)
+        case "a file":
+            shutil.rmtree(place)
+            place.write_text("precious", encoding="utf-8")
+        case "a link":
+            shutil.rmtree(place)
+            place.symlink_to(neighbour)
 
+
+RUINS = (
+    "identity is broken",
+    "identity is a folder",
+    "identity is a pipe",
+    "identity is another's",
+    "a file",
+    "a link",
+)
+
+
+@pytest.mark.parametrize("how", RUINS)
+def test_what_a_node_makes_of_its_folder_goes_with_it_and_harms_no_neighbour(
+    provider: ProcessProvider, how: str
+) -> None:
+    # Given a node that has ruined its folder, and a neighbour
+    identity, neighbour = leased(provider, 7, attempt=1), leased(provider, 7, attempt=2)
+    place, other = directory(provider, identity), directory(provider, neighbour)
+    (other / "stdout.log").write_text("of the neighbour", encoding="utf-8")
+    ruined(place, how, other)
+
+    # When it is destroyed
+    assert provider.destroy_lease(identity, HANDLE)
+
+    # Then it is gone, and the neighbour is whole
+    assert not os.path.lexists(place)
+    assert [lease.identity for lease in provider.list_leases(RunId(7))] == [neighbour]
+    assert (other / "stdout.log").read_text(encoding="utf-8") == "of the neighbour"
+
+
+@pytest.mark.parametrize("how", RUINS)
+def test_what_cannot_be_read_is_put_aside_for_the_next_process(
+    provider: ProcessProvider, how: str
+) -> None:
+    # Given what a process left that was killed
+    identity, neighbour = leased(provider, 7, attempt=1), leased(provider, 7, attempt=2)
+    place = directory(provider, identity)
+    ruined(place, how, directory(provider, neighbour))
+
+    # When the next one takes the run
     provider.lock_run(RunId(7)).close()
 
-    assert place.is_dir()
-    assert provider.list_leases(RunId(7)) == []
+    # Then it is kept, for people, and its name is free
+    [aside] = provider.ended_dir.iterdir()
+    assert aside.name.startswith(f"run-7-{place.name}-")
+    leased(provider, 7, attempt=1)
+    assert [lease.identity for lease in provider.list_leases(RunId(7))] == [identity, neighbour]
+
+
+def test_a_lease_that_cannot_be_made_leaves_nothing(
+    provider: ProcessProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ProviderError, match="No space left on device; make the place writable"):
+        leased(provider, 7)
+
+    assert list(tmp_path.glob("run-7/*")) == []
 
 
 def test_kept_logs_go_after_a_week(provider: ProcessProvider) -> None:
@@ -115,14 +187,31 @@ def test_kept_logs_go_after_a_week(provider: ProcessProvider) -> None:
         identity = leased(provider, 7, attempt)
         (directory(provider, identity) / "stdout.log").write_text("hello\n", encoding="utf-8")
         assert provider.destroy_lease(identity, HANDLE)
-        [kept] = provider.ended_dir.glob(f"*-{attempt}")
+        [kept] = provider.ended_dir.glob(f"*-{attempt}-*")
         os.utime(kept, (now - days * DAY_S, now - days * DAY_S))
 
     assert provider.destroy_lease(leased(provider, 7, attempt=3), HANDLE)
 
     [kept] = provider.ended_dir.iterdir()
     assert (kept / "stdout.log").read_text(encoding="utf-8") == "hello\n"
-    assert kept.name.endswith("-2")
+    assert kept.name.split("-")[-2] == "2"
+
+
+def test_kept_logs_of_an_attempt_are_not_those_of_the_next_process(
+    provider: ProcessProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = count(1)
+    monkeypatch.setattr(leases, "_ended_at", lambda: f"20260101T00000{next(seconds)}")
+    for word in ("first", "second"):
+        identity = leased(provider, 7)
+        (directory(provider, identity) / "stdout.log").write_text(word, encoding="utf-8")
+        assert provider.destroy_lease(identity, HANDLE)
+
+    kept = sorted(provider.ended_dir.iterdir())
+    assert [(path / "stdout.log").read_text(encoding="utf-8") for path in kept] == [
+        "first",
+        "second",
+    ]
 
 
 def test_a_lock_that_is_refused_sweeps_nothing(provider: ProcessProvider, tmp_path: Path) -> None:

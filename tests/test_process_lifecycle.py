@@ -7,6 +7,7 @@ import pytest
 
 from cluster_reconciler.executors.provider import LeaseState, ProviderError, Stream
 from cluster_reconciler.executors.providers.process import Containment
+from cluster_reconciler.executors.providers.process.processes import identify
 from cluster_reconciler.messages import (
     BootSpec,
     BootstrapSessionId,
@@ -111,6 +112,29 @@ def test_arguments_environment_and_directory_reach_the_command(ground: Ground) -
 
     node.wait_said("it's")
     assert node.said == [str(node.directory / "work"), "hello  you", "a b", "$HOME", "it's"]
+
+
+def test_a_command_finds_who_it_is_in_its_environment(ground: Ground) -> None:
+    own = "$CLUSTER_RECONCILER_RUN $CLUSTER_RECONCILER_NODE $CLUSTER_RECONCILER_ATTEMPT"
+    node = ground.start(f"echo {own} $CLUSTER_RECONCILER_LEASE; exec sleep 1000", attempt=3)
+
+    node.wait_said(f"7 n-0 3 {node.directory}")
+
+
+def test_a_provider_says_where_to_look_for_a_node(ground: Ground) -> None:
+    node = ground.start()
+    node.wait_joined()
+
+    described = ground.provider.describe_node(node.identity)
+
+    assert set(described) == {"directory", "logs_when_ended", "shim", "agent", "command"}
+    assert described["directory"] == str(node.directory)
+    assert described["logs_when_ended"] == str(ground.provider.ended_dir)
+    living = identify(node.pids()["command"])
+    assert living is not None
+    assert described["command"] == (
+        f"boot {living.boot_id}, pid {living.pid}, started {living.started}"
+    )
 
 
 def test_reads_tell_what_is_there(ground: Ground) -> None:

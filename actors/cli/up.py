@@ -1,5 +1,7 @@
 """`up`: reads the file and its options, then hands over to a session.  Drives nothing itself."""
 
+from pathlib import Path
+
 from msgspec.structs import replace
 
 from cluster_reconciler.actors.cli.arguments import UpOptions
@@ -12,7 +14,7 @@ from cluster_reconciler.actors.cli.shape_file import LoadedShape, load
 from cluster_reconciler.actors.cli.signals import Signals
 from cluster_reconciler.actors.cli.up_screen import UpScreen
 from cluster_reconciler.actors.cli.up_session import StartCluster, UpSession
-from cluster_reconciler.actors.cli.validate import counted
+from cluster_reconciler.actors.cli.words import counted
 
 
 def up(options: UpOptions, start: StartCluster) -> int:
@@ -26,7 +28,8 @@ def up(options: UpOptions, start: StartCluster) -> int:
     if loading.loaded is None:
         screen.end(replace(report, exit_code=INVALID, error="the shape file has faults"))
         return INVALID
-    if (text := _trace_fault(options)) is not None:
+    log = Path(options.log) if options.log is not None else None
+    if text := _place_fault("--trace", options.trace) or _place_fault("--log", log):
         screen.warn(text)
         screen.end(replace(report, exit_code=INVALID, error=text))
         return INVALID
@@ -43,15 +46,15 @@ def up(options: UpOptions, start: StartCluster) -> int:
         restore_log()
 
 
-def _trace_fault(options: UpOptions) -> str | None:
+def _place_fault(option: str, path: Path | None) -> str | None:
     """Told before anything is started."""
-    if options.trace is None:
+    if path is None:
         return None
-    name = printable(str(options.trace))
-    if options.trace.is_dir():
-        return f"--trace {name}: expected a file, found a directory"
-    if not options.trace.absolute().parent.is_dir():
-        return f"--trace {name}: expected a place for a file, found no such directory"
+    name = printable(str(path))
+    if path.is_dir():
+        return f"{option} {name}: expected a file, found a directory"
+    if not path.absolute().parent.is_dir():
+        return f"{option} {name}: expected a place for a file, found no such directory"
     return None
 
 

@@ -24,7 +24,7 @@ from cluster_reconciler.actors.cli.jobs import Job, bounded
 from cluster_reconciler.actors.cli.reports import UpReport
 from cluster_reconciler.actors.cli.shape_file import LoadedShape
 from cluster_reconciler.actors.cli.up_screen import UpScreen
-from cluster_reconciler.actors.cli.words import leftover_line, summary, waits
+from cluster_reconciler.actors.cli.words import counted, leftover_line, summary, waits
 from cluster_reconciler.actors.errors import (
     ClusterError,
     DrainIncomplete,
@@ -327,9 +327,12 @@ class UpSession:
     def _say_drain(self, cluster: DrivenCluster) -> None:
         left = bounded(cluster.possibly_left, 1.0, ())
         certain = sum(lease.certain for lease in left)
-        what = f"waits for {certain} leases to end"
-        if certain < len(left):
-            what += f" and for {len(left) - certain} creates in flight"
+        awaited = [
+            (certain, "lease", "to end"),
+            (len(left) - certain, "create", "in flight"),
+        ]
+        named = " and ".join(f"{counted(n, thing)} {how}" for n, thing, how in awaited if n)
+        what = f"waits for {named}" if named else "no lease is left to wait for"
         limit = format_duration(self._options.drain_timeout)
         if self._first_signal is None:
             self._screen.say(f"draining: {what}, at most {limit}")

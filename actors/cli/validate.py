@@ -7,6 +7,7 @@ from cluster_reconciler.actors.cli.faults import printable
 from cluster_reconciler.actors.cli.output import Output
 from cluster_reconciler.actors.cli.reports import FileReport, ValidateReport
 from cluster_reconciler.actors.cli.shape_file import Loading, load
+from cluster_reconciler.actors.cli.words import counted
 
 
 def validate(options: ValidateOptions, output: Output) -> int:
@@ -45,8 +46,3 @@ def _lines(report: FileReport) -> list[str]:
             f"{counted(report.nodes, 'node')} in {counted(report.groups, 'group')}"
         )
     return lines
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 node`, `5 nodes`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

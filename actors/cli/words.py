@@ -23,6 +23,11 @@ DETAILS = frozenset({EventKind.OUTPUT, EventKind.REFUSED})
 """Those that are told with --verbose only: they change nothing."""
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 node`, `5 nodes`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def one_line(text: str) -> str:
     """The text on one line, with nothing in it that a terminal would obey."""
     return printable(" | ".join(line for line in text.splitlines() if line.strip()))

@@ -40,7 +40,7 @@ def has_content(path: Path) -> bool:
 
 
 def remove_tree(path: Path) -> bool:
-    """Remove the folder and all below it; whether nothing of it is left.
+    """Remove the folder and all below it, or what else has its name; whether nothing is left.
 
     Raises:
         OSError: another file system is mounted below it, whose files are nobody's to remove.
@@ -49,11 +49,15 @@ def remove_tree(path: Path) -> bool:
     if mounted:
         raise OSError(f"{mounted[0]} is mounted below it: unmount that first")
     try:
-        shutil.rmtree(path)
+        if path.is_symlink() or not path.is_dir():
+            path.unlink()
+        else:
+            shutil.rmtree(path)
     except FileNotFoundError:
         pass
     except (OSError, RecursionError):
-        _remove_what_resists(path)
+        if not path.is_symlink():
+            _remove_what_resists(path)
     return not os.path.lexists(path)
 
 

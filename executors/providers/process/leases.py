@@ -77,6 +77,14 @@ class LeaseDirectories:
         path = self.path(identity)
         if self.read(path) is not None:
             return path
+        try:
+            self._make(path, identity, options)
+        except OSError:
+            remove_tree(path)  # Half a lease is none, and nobody would ever look for it.
+            raise
+        return path
+
+    def _make(self, path: Path, identity: AttemptIdentity, options: dict[str, str]) -> None:
         self.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         for directory in (path.parent, path, path / "work"):
             # One by one: what `parents=True` makes is open to everybody.
@@ -91,14 +99,25 @@ class LeaseDirectories:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path / "identity.json")
-        return path
 
     def read(self, path: Path) -> LeaseRecord | None:
         """The lease that lives there; None: there is none, or none that was completed."""
+        if path.is_symlink():
+            return None  # It would be another's.
         try:
-            return msgspec.json.decode(read_regular_file(path / "identity.json"), type=LeaseRecord)
+            text = read_regular_file(path / "identity.json")
+            record = msgspec.json.decode(text, type=LeaseRecord)
         except (OSError, msgspec.MsgspecError):
             return None
+        return record if self.path(record.identity) == path else None
+
+    def processes(self, path: Path) -> dict[str, tuple[int, int]]:
+        """The pid and start time of each part of the node, as far as it has told them."""
+        try:
+            text = read_regular_file(path / "processes.json")
+            return msgspec.json.decode(text, type=dict[str, tuple[int, int]])
+        except (OSError, msgspec.MsgspecError):
+            return {}
 
     def listing(self, run_id: RunId) -> list[tuple[Path, LeaseRecord]]:
         """Every lease of the run, whoever made it."""
@@ -106,7 +125,7 @@ class LeaseDirectories:
             entries = sorted(self._run(run_id).iterdir())
         except FileNotFoundError:
             return []
-        found = ((path, self.read(path)) for path in entries if path.is_dir())
+        found = ((path, self.read(path)) for path in entries)
         return [(path, record) for path, record in found if record is not None]
 
     def runs(self) -> Iterator[RunId]:
@@ -118,15 +137,15 @@ class LeaseDirectories:
     def remove(self, path: Path) -> None:
         """End the lease: its logs are kept for a while, the rest goes.  Raises OSError while the
         lease is still there; logs that cannot be kept are no reason."""
-        try:
-            self._keep_logs(path)
-        except OSError as error:
-            logger.warning("the logs of {} cannot be kept: {}", path, error)
         if mounted := mounts_below(path):
             raise OSError(f"{mounted[0]} is mounted below it: unmount that first")
-        # The identity goes first: what is half removed is no lease any more.
-        with contextlib.suppress(FileNotFoundError):
-            (path / "identity.json").unlink()
+        if path.is_dir() and not path.is_symlink():
+            try:
+                self._keep_logs(path)
+            except OSError as error:
+                logger.warning("the logs of {} cannot be kept: {}", path, error)
+            # The identity goes first: what is half removed is no lease any more.
+            remove_tree(path / "identity.json")
         if not remove_tree(path):
             logger.warning("{}: its node is gone, but not all of its files can be removed", path)
         with contextlib.suppress(OSError):
@@ -134,7 +153,8 @@ class LeaseDirectories:
         self._prune()
 
     def _keep_logs(self, path: Path) -> None:
-        kept = self.ended_dir / f"{path.parent.name}-{path.name}"
+        # With the time: the attempts of a later process may have the same numbers.
+        kept = self.ended_dir / f"{path.parent.name}-{path.name}-{_ended_at()}"
         self.ended_dir.mkdir(exist_ok=True, mode=0o700)
         kept.mkdir(exist_ok=True, mode=0o700)
         for name in KEPT:
@@ -164,9 +184,21 @@ class LeaseDirectories:
         return lock
 
     def _sweep(self, run_id: RunId) -> None:
-        """Remove what a process that was killed left half made or half removed: nothing runs in
-        it, no listing shows it, and its name may come again.  For the holder of the lock."""
+        """For the holder of the lock: remove what a killed process left half made or half removed,
+        and put aside what a node made of its folder.  Nothing runs in either, no listing shows
+        them, and their names may come again."""
         with contextlib.suppress(OSError):
             for path in tuple(self._run(run_id).iterdir()):
+                if self.read(path) is not None:
+                    continue
                 if path.is_dir() and not os.path.lexists(path / "identity.json"):
                     remove_tree(path)
+                else:
+                    self.ended_dir.mkdir(exist_ok=True, mode=0o700)
+                    aside = self.ended_dir / f"{path.parent.name}-{path.name}-{_ended_at()}"
+                    path.rename(aside)
+                    logger.warning("{} is no lease that can be read: put aside as {}", path, aside)
+
+
+def _ended_at() -> str:
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}"

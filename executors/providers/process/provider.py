@@ -6,7 +6,6 @@ with this process; what they leave is found again by the next one.  Linux only f
 """
 
 import os
-import shlex
 import threading
 import time
 import uuid
@@ -14,7 +13,6 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -29,8 +27,9 @@ from cluster_reconciler.executors.providers.process.leases import (
     LeaseDirectories,
     LeaseRecord,
 )
+from cluster_reconciler.executors.providers.process.node_spec import join_after_of, node_spec
 from cluster_reconciler.executors.providers.process.processes import (
-    LEASE_VARIABLE,
+    boot_id,
     is_alive,
     kill_lease,
     processes_of_lease,
@@ -43,10 +42,8 @@ from cluster_reconciler.executors.providers.process.spawning import (
     best_containment,
     start_shim,
 )
-from cluster_reconciler.executors.secret_references import is_reference, parts_to_hide
 from cluster_reconciler.messages import (
     AttemptIdentity,
-    BootSpec,
     BootstrapSessionId,
     BootstrapSessionSpec,
     DestroyHandle,
@@ -127,7 +124,7 @@ class ProcessProvider:
     def create_lease(self, identity: AttemptIdentity, spec: LogicalNodeSpec) -> LeaseCreated:
         """A directory of the attempt's own."""
         self._refuse_if_closed()
-        _join_after(spec.shape.options, self._join_after)
+        join_after_of(spec.shape.options, self._join_after)
         try:
             path = self._leases.create(identity, spec.shape.options)
         except (OSError, UnicodeError) as error:
@@ -162,7 +159,7 @@ class ProcessProvider:
             session = self._sessions.get(identity)
         if session is not None and not self._end(session):
             return False
-        if path.exists():
+        if os.path.lexists(path):
             record = self._leases.read(path)
             # Of a session that ended in order nothing is left; of another process's lease,
             # something may be.
@@ -204,6 +201,16 @@ class ProcessProvider:
                 "make the place writable or choose another state_dir"
             ) from error
 
+    def describe_node(self, identity: AttemptIdentity) -> dict[str, str]:
+        """Its folder, where its logs go once it has ended, and its processes, each as (boot, pid,
+        start time): the pid alone may be another's tomorrow."""
+        path = self._leases.path(identity)
+        found = {"directory": str(path), "logs_when_ended": str(self.ended_dir)}
+        boot = boot_id()
+        for name, (pid, started) in self._leases.processes(path).items():
+            found[name] = f"boot {boot}, pid {pid}, started {started}"
+        return found
+
     def _created(self, path: Path) -> LeaseCreated:
         lease = LeaseFacts(self._kind, ProviderLeaseId(f"{path.parent.name}/{path.name}"))
         return LeaseCreated(lease, LocalEndpoint(str(path)))
@@ -218,7 +225,8 @@ class ProcessProvider:
         if record is None:
             raise ProviderError(f"the lease of {context.identity} is gone: there is no {path}")
         self._refuse_a_second(context.identity)
-        node = self._node_spec(session.boot, context, path, record.options)
+        join_after = join_after_of(record.options, self._join_after)
+        node = node_spec(session.boot, context, path, join_after, self._verify_timeout)
         try:
             # Before anything runs.  The error's text alone: its repr holds what is not encodable.
             spec = msgspec.json.encode(node)
@@ -320,49 +328,6 @@ class ProcessProvider:
             self._containment = best_containment()
         return self._containment
 
-    def _node_spec(
-        self, boot: BootSpec, context: BootstrapContext, path: Path, options: dict[str, str]
-    ) -> dict[str, Any]:
-        """What the node's own files read; it holds secrets and goes through a pipe only."""
-        identity, ticket = context.identity, context.ticket
-        command = boot.start_swactor_command.strip()
-        arguments = "".join(f" {shlex.quote(word)}" for word in boot.args)
-        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        return {
-            "lease_dir": str(path),
-            "directory": str(path / "work"),
-            "verify_commands": boot.verify_commands,
-            "start_command": f"{command}{arguments}" if command else "",
-            "stdout_sources": [_below(path, name) for name in boot.stdout_sources],
-            "stderr_sources": [_below(path, name) for name in boot.stderr_sources],
-            "env": {**inherited, **context.env, LEASE_VARIABLE: str(path)},
-            "secrets": _secrets(boot, context),
-            "join_after": _join_after(options, self._join_after),
-            "verify_timeout": self._verify_timeout.total_seconds(),
-            "swarm": {
-                "address": ticket.address,
-                "heartbeat_s": ticket.heartbeat.total_seconds(),
-                "hello": {
-                    "run_id": identity.run_id,
-                    "node": identity.node,
-                    "attempt": identity.attempt,
-                    "session_id": context.session_id,
-                    "swactor_id": f"{identity.node}/{identity.attempt}",
-                    "token": ticket.token,
-                },
-            },
-        }
-
-
-_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TMPDIR", "TZ")
-"""Of this process's environment a command gets these, and nothing else: no secret leaks by it."""
-
-
-def _secrets(boot: BootSpec, context: BootstrapContext) -> list[str]:
-    """What must not stand in anything that the node says."""
-    referred = (context.env[name] for name, value in boot.env.items() if is_reference(value))
-    return list(parts_to_hide((*referred, context.ticket.token)))
-
 
 def _is_held(record: LeaseRecord) -> bool:
     """Whether the provider that made the lease may still have a node on it."""
@@ -374,23 +339,3 @@ def _is_held(record: LeaseRecord) -> bool:
 def _all_ended(sessions: Sequence[Session], seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     return all(session.ended.wait(max(0.0, deadline - time.monotonic())) for session in sessions)
-
-
-def _below(path: Path, name: str) -> str:
-    """A source file; a relative name is one of the working directory."""
-    return str(path / "work" / name)
-
-
-def _join_after(options: dict[str, str], default: timedelta) -> float:
-    found = options.get("join_after")
-    if found is None:
-        return default.total_seconds()
-    try:
-        seconds = float(found)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < 86_400:
-        raise ProviderError(
-            f"shape.options.join_after must be seconds between 0 and 86400, found {found!r}"
-        )
-    return seconds

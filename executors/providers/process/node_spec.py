@@ -1,0 +1,88 @@
+"""What a node is told: the one line that its shim reads from the control pipe.
+
+It holds secrets, so it goes through that pipe only.  Nothing is started or written here.
+"""
+
+import os
+import shlex
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from cluster_reconciler.executors.provider import BootstrapContext, ProviderError
+from cluster_reconciler.executors.providers.process.processes import LEASE_VARIABLE
+from cluster_reconciler.executors.secret_references import is_reference, parts_to_hide
+from cluster_reconciler.messages import BootSpec
+
+INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TMPDIR", "TZ")
+"""Of this process's environment a command gets these, and nothing else: no secret leaks by it."""
+
+
+def node_spec(
+    boot: BootSpec,
+    context: BootstrapContext,
+    path: Path,
+    join_after: timedelta,
+    verify_timeout: timedelta,
+) -> dict[str, Any]:
+    """What the node's own files read.  A command finds who it is in its environment."""
+    identity, ticket = context.identity, context.ticket
+    command = boot.start_swactor_command.strip()
+    arguments = "".join(f" {shlex.quote(word)}" for word in boot.args)
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    own = {
+        "CLUSTER_RECONCILER_RUN": str(identity.run_id),
+        "CLUSTER_RECONCILER_NODE": identity.node,
+        "CLUSTER_RECONCILER_ATTEMPT": str(identity.attempt),
+    }
+    return {
+        "lease_dir": str(path),
+        "directory": str(path / "work"),
+        "verify_commands": boot.verify_commands,
+        "start_command": f"{command}{arguments}" if command else "",
+        "stdout_sources": [_below(path, name) for name in boot.stdout_sources],
+        "stderr_sources": [_below(path, name) for name in boot.stderr_sources],
+        "env": {**inherited, **own, **context.env, LEASE_VARIABLE: str(path)},
+        "secrets": _secrets(boot, context),
+        "join_after": join_after.total_seconds(),
+        "verify_timeout": verify_timeout.total_seconds(),
+        "swarm": {
+            "address": ticket.address,
+            "heartbeat_s": ticket.heartbeat.total_seconds(),
+            "hello": {
+                "run_id": identity.run_id,
+                "node": identity.node,
+                "attempt": identity.attempt,
+                "session_id": context.session_id,
+                "swactor_id": f"{identity.node}/{identity.attempt}",
+                "token": ticket.token,
+            },
+        },
+    }
+
+
+def _secrets(boot: BootSpec, context: BootstrapContext) -> list[str]:
+    """What must not stand in anything that the node says."""
+    referred = (context.env[name] for name, value in boot.env.items() if is_reference(value))
+    return sorted(parts_to_hide((*referred, context.ticket.token)))
+
+
+def join_after_of(options: dict[str, str], default: timedelta) -> timedelta:
+    """How long a node's command must have run before it joins; raises ProviderError."""
+    found = options.get("join_after")
+    if found is None:
+        return default
+    try:
+        seconds = float(found)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 86_400:
+        raise ProviderError(
+            f"shape.options.join_after must be seconds between 0 and 86400, found {found!r}"
+        )
+    return timedelta(seconds=seconds)
+
+
+def _below(path: Path, name: str) -> str:
+    """A source file; a relative name is one of the working directory."""
+    return str(path / "work" / name)
