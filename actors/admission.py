@@ -3,6 +3,8 @@
 Pure: it answers, or raises the reason; the driver alone changes anything.
 """
 
+from collections.abc import Collection
+
 from cluster_reconciler.decider import ExpandedShape, expand_shape
 from cluster_reconciler.messages import (
     ClusterShape,
@@ -19,9 +21,21 @@ from cluster_reconciler.messages import (
 )
 
 
-def accepted_offer(shape: ClusterShape, desired: ExpandedShape) -> ExpandedShape | None:
+def refuse_unknown_providers(shape: ClusterShape, known: Collection[str]) -> None:
+    """Raises ShapeError: a group asks for a provider that is not among them."""
+    for group in shape.groups:
+        if group.provider not in known:
+            raise ShapeError(
+                f"group {group.group_id!r} asks for provider {group.provider!r}, "
+                f"this cluster has {', '.join(sorted(known)) or 'none'}"
+            )
+
+
+def accepted_offer(
+    shape: ClusterShape, desired: ExpandedShape, providers: Collection[str] | None
+) -> ExpandedShape | None:
     """The offered shape, expanded; None: it is the accepted one.  Raises the ShapeRefused that says
-    why not, in the order of design rule 23."""
+    why not, in the order of design rule 23.  `providers`: those there are; None: any."""
     accepted = desired.shape
     if not isinstance(shape, ClusterShape):
         raise ShapeError(f"expected a ClusterShape, found {type(shape).__name__}")
@@ -35,6 +49,8 @@ def accepted_offer(shape: ClusterShape, desired: ExpandedShape) -> ExpandedShape
             f"generation {accepted.generation} is accepted already; count it up"
         )
     offered = expand_shape(shape, desired)
+    if providers is not None:
+        refuse_unknown_providers(offered.shape, providers)
     if offered.shape == accepted:
         return None
     if offered.shape.generation == accepted.generation:
@@ -53,3 +69,9 @@ def observation_of(result: ExecutorResult) -> NodeObservation:
         return OperationSucceeded(result.operation, result.outcome)
     reason = "the executor answered with neither or both of outcome and error"
     return OperationFailed(result.operation, EffectError(reason, Disposition.AMBIGUOUS))
+
+
+def named_shape(shape: ClusterShape) -> str:
+    """The generation, and that it asks for nothing, for the middle of a sentence."""
+    nothing = "" if shape.groups else ", nothing at all,"
+    return f"generation {shape.generation}{nothing}"

@@ -28,7 +28,7 @@ from cluster_reconciler.actors.system import ActorSystem
 from cluster_reconciler.actors.takeover import Takeover
 from cluster_reconciler.actors.timers import ThreadTimers
 from cluster_reconciler.actors.trace import TraceWriter
-from cluster_reconciler.decider import ClusterState, RetryPolicy
+from cluster_reconciler.decider import ClusterState, RetryPolicy, later
 from cluster_reconciler.executors import Executors
 from cluster_reconciler.executors.provider import Provider, Stream
 from cluster_reconciler.messages import (
@@ -56,6 +56,13 @@ class Settings(Struct, frozen=True):
     safety_tick: timedelta
     lease_check: timedelta
     check_invariants: bool
+
+    def __post_init__(self) -> None:
+        """Refuse what would make a thread spin."""
+        for name in ("safety_tick", "lease_check"):
+            value: timedelta = getattr(self, name)
+            if not isinstance(value, timedelta) or value <= timedelta(0):
+                raise ValueError(f"{name} must be a timedelta above 0, found {value!r}")
 
 
 class Assembly:
@@ -97,6 +104,7 @@ class Assembly:
             self.host,
             first_attempt=takeover.first_attempt,
             check_invariants=settings.check_invariants,
+            providers=frozenset(provider.kind for provider in providers),
         )
         self.actor = DriverActor(self._system, self.driver, self.host.handled)
         self._executors = Executors(
@@ -138,7 +146,7 @@ class Assembly:
             check.start()
 
     def _schedule_tick(self) -> None:
-        at = self.clock.now() + self._settings.safety_tick
+        at = later(self.clock.now(), self._settings.safety_tick)
         self._timers.schedule("safety", at, self._tick)
 
     def _tick(self) -> None:
@@ -177,12 +185,13 @@ class Assembly:
     def _joined(
         self, identity: AttemptIdentity, session: BootstrapSessionId, swactor: SwactorId
     ) -> None:
-        named = SwactorId(self._executors.masked(identity.attempt, swactor))
+        named = SwactorId(self._executors.masked(identity.attempt, str(swactor)))
         self._observed(identity, SwactorJoined(session, named))
 
-    def lost(self, identity: AttemptIdentity, reason: str) -> None:
-        """The node is gone."""
-        self._observed(identity, NodeLost(self._executors.masked(identity.attempt, reason)))
+    def lost(self, identity: AttemptIdentity, reason: object) -> None:
+        """The node is gone.  A reason that is no text costs its wording, not the loss."""
+        text = reason if isinstance(reason, str) else repr(reason)
+        self._observed(identity, NodeLost(self._executors.masked(identity.attempt, text)))
 
     def _output(self, identity: AttemptIdentity, stream: Stream, sequence: int, line: str) -> None:
         text = f"{stream}[{sequence}] {line}"

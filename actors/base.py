@@ -27,7 +27,7 @@ from pykka._envelope import Envelope
 from pykka.messages import _ActorStop
 
 from cluster_reconciler.actors.mailbox import MailboxRecord, Ring, correlate
-from cluster_reconciler.actors.mailbox_words import describe
+from cluster_reconciler.actors.mailbox_words import described
 from cluster_reconciler.actors.system import ActorStartFailed, ActorSystem
 from cluster_reconciler.actors.trace_log import log_message, traceback_text
 
@@ -106,6 +106,11 @@ class ContainedActor(pykka.ThreadingActor):
     def depth(self) -> int:
         """How many messages wait."""
         return self.actor_inbox.qsize()  # type: ignore[attr-defined,no-any-return]  # ours
+
+    @property
+    def death(self) -> str | None:
+        """Why it has ended in another way than by `stop`."""
+        return self._death
 
     def is_alive(self) -> bool:
         """Whether a message told now may still be handled."""
@@ -305,7 +310,7 @@ class ContainedActor(pykka.ThreadingActor):
 
     def _contain(self, message: object, error: Exception) -> None:
         self.contained += 1
-        kind, said = type(message).__name__, describe(message)
+        kind, said = type(message).__name__, described(message)
         logger.bind(actor=self.name).error(
             "actor {}: handling {}{} failed, it goes on\n{}",
             self.name, kind, f" ({said})" if said else "", traceback_text(error),

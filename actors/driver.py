@@ -15,15 +15,16 @@ not been read yet, wins over the expiry.  What has expired stays expired: a late
 Nothing raises out of `handle` but a defect of ours; the actor around it contains even that.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from datetime import datetime
 
 import msgspec
 from msgspec.structs import replace
 
-from cluster_reconciler.actors.admission import accepted_offer, observation_of
+from cluster_reconciler.actors.admission import accepted_offer, named_shape, observation_of
 from cluster_reconciler.actors.events import ClusterEvent, EventKind, node_events
+from cluster_reconciler.actors.invariant_guard import InvariantGuard
 from cluster_reconciler.actors.ports import (
     Asked,
     DriverHost,
@@ -44,10 +45,6 @@ from cluster_reconciler.decider import (
     ReconcilePlan,
     Restart,
     RetryPolicy,
-    check_dispatch,
-    check_plan,
-    check_state,
-    check_step,
     expand_shape,
     expire,
     is_converged,
@@ -91,8 +88,10 @@ class Driver:
         *,
         first_attempt: int = 1,
         check_invariants: bool = False,
+        providers: Collection[str] | None = None,
     ) -> None:
-        """Raises ShapeError."""
+        """`providers`: those that a shape may ask for; None: any.  Raises ShapeError."""
+        self._providers = providers
         self.desired: ExpandedShape = expand_shape(shape)
         self.state = ClusterState(next_attempt_id=NodeAttemptId(first_attempt), nodes={})
         self.plan: ReconcilePlan | None = None
@@ -108,7 +107,7 @@ class Driver:
         self._retry = retry
         self._executor = executor
         self._host = host
-        self._check = check_invariants
+        self._guard = InvariantGuard(on=check_invariants)
         self._wake: datetime | None = None
         """When the latest pass is to be followed by another one without any message."""
         self._converged = False
@@ -158,11 +157,11 @@ class Driver:
         """Take a new desired shape; raises a ShapeRefused and changes nothing (design rule 23)."""
         if self._draining:
             raise ShapeRefused("the cluster is draining: it takes no new shape")
-        offered = accepted_offer(shape, self.desired)
+        offered = accepted_offer(shape, self.desired, self._providers)
         if offered is None:
             return
         self.desired = offered
-        self._tell(EventKind.GENERATION, None, f"generation {offered.shape.generation} is desired")
+        self._tell(EventKind.GENERATION, None, f"{named_shape(offered.shape)} is desired")
         self.request_pass()
 
     def drain(self) -> int:
@@ -208,8 +207,9 @@ class Driver:
     def _receive(self, message: ExecutorResult | NodeObserved) -> None:
         """Check what came from outside before anything is folded."""
         try:
-            checked = msgspec.convert(msgspec.to_builtins(message), type(message))
-        except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
+            # By way of the wire: what cannot be written must not get into the state.
+            checked = msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=type(message))
+        except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
             text = f"ignored a malformed {type(message).__name__}: {error}"
             self._tell(EventKind.REFUSED, None, text)
             return
@@ -266,8 +266,7 @@ class Driver:
     def _plan_and_apply(self) -> None:
         now = self._host.now()
         plan = reconcile(self.state, self.desired, now)
-        if self._check:
-            check_plan(self.state, self.desired, now, plan)
+        self._guard.plan(self.state, self.desired, now, plan)
         self.plan = plan
         wake = plan.requeue_at
         allocating = True
@@ -286,6 +285,7 @@ class Driver:
             if deadline is not None and (wake is None or deadline < wake):
                 wake = deadline
         self.state = replace(self.state, observed_generation=plan.observed_generation)
+        self._guard.rest(self.state, self.desired)
         self._report_exhaustion(plan)
         self._wake = wake
         self._host.wake_at(wake)
@@ -311,14 +311,16 @@ class Driver:
 
     def _submit(self, effect: PlannedEffect) -> None:
         """The operation is recorded; a submission that fails is folded as its failure (§6)."""
-        if self._check:
-            check_dispatch(self.state, effect)
+        self._guard.dispatch(self.state, effect)
         try:
-            self._executor.submit(effect)
+            answer = self._executor.submit(effect)
         except Exception as error:  # noqa: BLE001 - an executor of the host's may raise anything
-            reason = f"the executor did not take it: {error}"
+            reason = str(error) or type(error).__name__
             failed = OperationFailed(effect.operation, EffectError(reason))
             self._fold(effect.node, effect.operation.attempt, failed)
+        else:
+            if answer is not None:
+                self._host.tell_driver(answer)
 
     def _withdraw_pending(self, node_id: LogicalNodeId) -> None:
         """What has not begun for a node that is to go must not begin at all (design rule 25)."""
@@ -330,14 +332,23 @@ class Driver:
     def _retire(self, node_id: LogicalNodeId) -> None:
         node = self.state.nodes[node_id]
         retire: Callable[[NodeAttemptId], None] | None = getattr(self._executor, "retire", None)
-        if retire is not None:
-            retire(node.attempt)
-        self._host.attempt_over(AttemptIdentity(node.record.run_id, node_id, node.attempt))
+        try:
+            if retire is not None:
+                retire(node.attempt)
+            self._host.attempt_over(AttemptIdentity(node.record.run_id, node_id, node.attempt))
+        except Exception as error:  # noqa: BLE001 - nor may one who is told keep the others waiting
+            text = f"attempt {node.attempt} of {node_id} could not be retired: {error!r}"
+            self._tell(EventKind.WARNING, node_id, text, node.attempt)
 
     def _call_executor(self, name: str, operation: OperationId) -> bool:
         """Ask an executor that can tell whether the operation is withdrawn before it began."""
         method: Callable[[OperationId], bool] | None = getattr(self._executor, name, None)
-        return method is not None and bool(method(operation))
+        try:
+            return method is not None and bool(method(operation))
+        except Exception as error:  # noqa: BLE001 - an executor of the host's may raise anything
+            text = f"the executor failed to {name} {operation}, it is taken to run: {error!r}"
+            self._tell(EventKind.WARNING, None, text)
+            return False
 
     # -- one way to change a node, one way to say so ----------------------------------------------
 
@@ -348,7 +359,7 @@ class Driver:
         if node is old:
             return
         self.touched.add(node_id)
-        before = self._snapshot() if self._check else None
+        next_before = self.state.next_attempt_id
         if allocated:
             following = NodeAttemptId(self.state.next_attempt_id + 1)
             self.state = replace(self.state, next_attempt_id=following)
@@ -357,17 +368,12 @@ class Driver:
             self.failures.pop(node_id, None)
         else:
             self.state.nodes[node_id] = node
-        if before is not None:
-            check_state(self.state)
-            check_step(before, self.state)
+        self._guard.change(node_id, old, node, (next_before, self.state.next_attempt_id))
         for event in node_events(node_id, old, node, self._host.now()):
             if event.kind in (EventKind.FAILED, EventKind.RETRY) and node is not None:
                 reason = node.retry.last_error or event.text
                 self.failures[node_id] = FailureNote(event.at, node.attempt, reason)
             self._host.happened(event)
-
-    def _snapshot(self) -> ClusterState:
-        return replace(self.state, nodes=dict(self.state.nodes))
 
     def _tell(
         self,
@@ -387,9 +393,8 @@ class Driver:
     def _report_pass(self, plan: ReconcilePlan) -> None:
         converged = is_converged(self.state, self.desired)
         if converged != self._converged:
-            generation = self.desired.shape.generation
             kind = EventKind.CONVERGED if converged else EventKind.DIVERGED
             what = "is converged" if converged else "is being worked on"
-            self._tell(kind, None, f"generation {generation} {what}")
+            self._tell(kind, None, f"{named_shape(self.desired.shape)} {what}")
         self._converged = converged
         self._host.pass_done(plan, converged)

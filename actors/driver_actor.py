@@ -8,6 +8,7 @@ from collections.abc import Callable
 from cluster_reconciler.actors.base import ContainedActor
 from cluster_reconciler.actors.driver import Driver
 from cluster_reconciler.actors.events import ClusterEvent
+from cluster_reconciler.actors.invariant_guard import InvariantBroken
 from cluster_reconciler.actors.system import ActorSystem
 from cluster_reconciler.messages import LogicalNodeId
 
@@ -22,6 +23,8 @@ class DriverActor(ContainedActor):
         super().__init__(system, "driver")
         self._driver = driver
         self._handled = handled
+        self.broken: InvariantBroken | None = None
+        """The latest violation that was seen, where invariants are checked."""
 
     def on_receive(self, message: object) -> None:
         """One message; then whoever traces."""
@@ -30,6 +33,11 @@ class DriverActor(ContainedActor):
         finally:
             if self._handled is not None:
                 self._handled(message)
+
+    def on_contained(self, _message: object, error: Exception) -> None:
+        """Whoever checks invariants wants to know."""
+        if isinstance(error, InvariantBroken):
+            self.broken = error
 
     def note(self, event: ClusterEvent) -> None:
         """Write what happened beside the message that made it happen."""

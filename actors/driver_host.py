@@ -217,7 +217,13 @@ class RuntimeHost:
             return
         state = driver.state
         touched = {node_id: state.nodes.get(node_id) for node_id in sorted(driver.touched)}
-        fingerprint = digest((state.next_attempt_id, state.observed_generation, touched))
+        try:
+            fingerprint = digest((state.next_attempt_id, state.observed_generation, touched))
+        except Exception as error:  # noqa: BLE001 - a trace must not harm what it traces
+            logger.error(
+                "trace: the state after message {} has no digest: {!r}", actor.record, error
+            )
+            fingerprint = ""
         said = message
         if isinstance(message, Asked):
             # A question that was given up before its turn changed nothing.

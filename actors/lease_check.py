@@ -122,5 +122,5 @@ class LeaseCheck:
         )
 
     def _run(self) -> None:
-        while not self._stop.wait(self._interval.total_seconds()):
+        while not self._stop.wait(min(self._interval.total_seconds(), threading.TIMEOUT_MAX)):
             self.check_once()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from cluster_reconciler.actors.mailbox_words import describe, one_line
+from cluster_reconciler.actors.mailbox_words import described, one_line
 from cluster_reconciler.messages import (
     AttemptIdentity,
     ExecutorResult,
@@ -131,7 +131,7 @@ class RingEntry(Struct, frozen=True):
         if self.record is None:
             return f"{time}     {one_line(str(self.message))}"
         about = _about(self.node, self.attempt)
-        said = describe(self.message)
+        said = described(self.message)
         return f"{time} {self.record.message_type}{about}{': ' if said else ''}{said}"
 
 

@@ -40,6 +40,14 @@ REASON_LENGTH_MAX = 500
 """A reason may carry a node's last lines of output: so much of it is shown on a line."""
 
 
+def described(message: object) -> str:
+    """`describe`, also of a message that is none: whose fields hold what they may not."""
+    try:
+        return describe(message)
+    except Exception as error:  # noqa: BLE001 - the story of the others must not fail over it
+        return f"malformed, it cannot be read: {type(error).__name__}"
+
+
 def describe(message: object) -> str:
     """What the message says, in a few words; empty where its type says it all.  One that wraps
     another in a field `message`, as a question does, says what it wraps."""

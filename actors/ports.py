@@ -11,15 +11,16 @@ from msgspec import Struct
 
 from cluster_reconciler.actors.events import ClusterEvent
 from cluster_reconciler.decider import ReconcilePlan
-from cluster_reconciler.messages import AttemptIdentity, PlannedEffect
+from cluster_reconciler.messages import AttemptIdentity, ExecutorResult, PlannedEffect
 
 
 class Executor(Protocol):
     """Where effects go.  An executor may also offer `withdraw`, `expire` and `retire`, as
     `cluster_reconciler.executors.Executors` does."""
 
-    def submit(self, effect: PlannedEffect) -> None:
-        """Take the effect and return; may raise (not taken), or answer at once by message."""
+    def submit(self, effect: PlannedEffect) -> ExecutorResult | None:
+        """Take the effect and return; may raise (not taken), or answer at once: by a message, or by
+        returning the result, which is then told as one."""
 
 
 class DriverHost(Protocol):

@@ -19,6 +19,7 @@ from typing import Self
 from loguru import logger
 from msgspec.structs import replace
 
+from cluster_reconciler.actors.admission import refuse_unknown_providers
 from cluster_reconciler.actors.assembly import CLOSE_TIMEOUT, Assembly, Settings
 from cluster_reconciler.actors.errors import (
     ClusterClosed,
@@ -110,18 +111,23 @@ class Cluster:
         impossible of itself, or OSError for the trace or the listener.  Then everything that was
         started has ended, a swarm that was started too; the providers are still the caller's.
         """
+        if not isinstance(shape, ClusterShape):
+            raise ShapeError(f"expected a ClusterShape, found {type(shape).__name__}")
         shape.expand()
-        _refuse_unknown_providers(shape, providers)
+        for provider in providers:
+            if isinstance(provider, type):
+                raise ValueError(f"providers: expected {provider.__name__}(...), found the class")
+        refuse_unknown_providers(shape, [provider.kind for provider in providers])
         policy = retry if retry is not None else RetryPolicy()
         if policy.seed == 0:
             policy = replace(policy, seed=secrets.randbits(48))
+        settings = Settings(policy, trace, safety_tick, lease_check, debug_invariants)
         takeover = take_over(providers, shape.run_id, reclaim=reclaim_leftovers)
         listener: SwarmListener | None = None
         assembly: Assembly | None = None
         try:
             if swarm is None:
                 swarm = listener = SwarmListener()
-            settings = Settings(policy, trace, safety_tick, lease_check, debug_invariants)
             assembly = Assembly(shape, providers, swarm, takeover, settings)
             cluster = cls(assembly, providers, takeover, drain_timeout)
             cluster._actor.watch(cluster._driver_died)
@@ -154,7 +160,6 @@ class Cluster:
     def update_desired(self, shape: ClusterShape) -> None:
         """Ask for another shape; it is accepted when this returns.  Raises ShapeRefused (and then
         nothing has changed) or DriverDied."""
-        _refuse_unknown_providers(shape, self._providers)
         self._ask(UpdateDesired(shape))
 
     def wait_converged(self, timeout: float | timedelta | None = None) -> ClusterStatus:
@@ -278,13 +283,3 @@ class Cluster:
 
 def _seconds(timeout: float | timedelta | None) -> float | None:
     return timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-
-
-def _refuse_unknown_providers(shape: ClusterShape, providers: Sequence[Provider]) -> None:
-    known = sorted(provider.kind for provider in providers)
-    for group in shape.groups:
-        if group.provider not in known:
-            raise ShapeError(
-                f"group {group.group_id!r} asks for provider {group.provider!r}, "
-                f"this cluster has {', '.join(known) or 'none'}"
-            )

@@ -20,7 +20,9 @@ from msgspec.structs import replace
 from cluster_reconciler.actors.clock import ManualClock
 from cluster_reconciler.actors.driver import Driver
 from cluster_reconciler.actors.driver_actor import DriverActor
+from cluster_reconciler.actors.errors import DriverDied, possibly_left
 from cluster_reconciler.actors.events import ClusterEvent
+from cluster_reconciler.actors.invariant_guard import InvariantBroken
 from cluster_reconciler.actors.ports import Executor
 from cluster_reconciler.actors.status import ClusterStatus
 from cluster_reconciler.actors.system import ActorSystem
@@ -41,6 +43,8 @@ from cluster_reconciler.messages import (
     SafetyTick,
     Trigger,
 )
+
+__all__ = ["DEFAULT_START", "InvariantBroken", "Reentered", "SteppingCluster"]
 
 DEFAULT_START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -84,11 +88,11 @@ class _World:
     def attempt_over(self, identity: AttemptIdentity) -> None:
         """Nobody speaks for attempts here but the test."""
 
-    def submit(self, effect: PlannedEffect) -> None:
+    def submit(self, effect: PlannedEffect) -> ExecutorResult | None:
         """Only an effect that was taken counts as dispatched."""
-        if self.executor is not None:
-            self.executor.submit(effect)
+        answer = self.executor.submit(effect) if self.executor is not None else None
         self.dispatched.append(effect)
+        return answer
 
     def __getattr__(self, name: str) -> object:
         """The executor's own `withdraw`, `expire` and `retire`, where it has them."""
@@ -116,7 +120,14 @@ class SteppingCluster:
         check_invariants: bool = True,
     ) -> None:
         """`executor`: anything with `submit(effect)`; None: effects are only recorded.  The safety
-        tick does not fire unless asked for.  Raises ShapeError."""
+        tick does not fire unless asked for.  Raises ShapeError, or ValueError for a safety tick
+        that is not above 0, a first attempt below 1 or a start without its time zone."""
+        if safety_tick is not None and safety_tick <= timedelta(0):
+            raise ValueError(f"safety_tick must be above 0, found {safety_tick}")
+        if first_attempt < 1:
+            raise ValueError(f"first_attempt must be at least 1, found {first_attempt}")
+        if start.tzinfo is None:
+            raise ValueError(f"start must be an aware time, found the naive {start}")
         self._world = _World(start, executor)
         self._tick = safety_tick
         self._next_tick = later(start, safety_tick) if safety_tick is not None else None
@@ -137,19 +148,26 @@ class SteppingCluster:
     # -- stepping ---------------------------------------------------------------------------------
 
     def step(self) -> list[PlannedEffect]:
-        """Handle exactly one message (a RunPass is one); the effects that it dispatched."""
+        """Handle exactly one message (a RunPass is one); the effects that it dispatched.
+
+        Raises:
+            InvariantBroken: an invariant does not hold; the driver itself would go on.
+            DriverDied: an exception that is no `Exception` has ended it.
+        """
         self._refuse_reentry()
         self._stepping = True
         try:
             self._actor.pump_one()
         finally:
             self._stepping = False
+        self._refuse_when_over()
         dispatched, self._world.dispatched = self._world.dispatched, []
         return dispatched
 
     def drive(self) -> list[PlannedEffect]:
         """Handle messages until none is left; the effects that were dispatched meanwhile."""
         self._refuse_reentry()
+        self._refuse_when_over()
         dispatched: list[PlannedEffect] = []
         for _ in range(DRIVE_MAX):
             if self._actor.depth == 0:
@@ -161,9 +179,11 @@ class SteppingCluster:
         """Move the clock on.  Stop at each moment at which something is due, in order, with `now`
         at that moment, and drive; then go on to the end.  The effects that were dispatched.  What
         waits in the mailbox is handled at the first such moment: `drive` first to have it handled
-        now."""
+        now.  Raises ValueError for a time that goes back, or is none."""
         self._refuse_reentry()
         wait = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
+        if wait < timedelta(0):
+            raise ValueError(f"the clock cannot go back: asked to advance by {wait}")
         end = later(self.now, wait)
         dispatched: list[PlannedEffect] = []
         while (due := self.due_at) is not None and due <= end:
@@ -193,6 +213,13 @@ class SteppingCluster:
     def _refuse_reentry(self) -> None:
         if self._stepping:
             raise Reentered("the driver is handling a message: tell it something instead")
+
+    def _refuse_when_over(self) -> None:
+        if self._actor.broken is not None:
+            raise self._actor.broken
+        if self._actor.death is not None:
+            reason = f"actor driver died: {self._actor.death}"
+            raise DriverDied(reason, possibly_left(self.state))
 
     # -- messages ---------------------------------------------------------------------------------
 

@@ -205,7 +205,11 @@ class _Gate:
         )
         expected = token_of(of._secret, identity).encode()
         if not hmac.compare_digest(expected, hello.token.encode("utf-8", "surrogatepass")):
-            return Refusal("token", f"wrong token for {one_line(str(identity), 200)}")
+            with of._lock:
+                known = of._members.expects(identity)
+            # Folded by the node only where there is one: a peer may make up any number of names.
+            kind = f"token: {identity}" if known else "token"
+            return Refusal(kind, f"wrong token for {one_line(str(identity), 200)}")
         with of._lock:
             answer = of._members.admit(
                 identity,

@@ -117,6 +117,10 @@ class Members:
         """Whether the attempt is a member now; one that may still reconnect is."""
         return identity in self._members
 
+    def expects(self, identity: AttemptIdentity) -> bool:
+        """Whether a ticket was issued for the attempt, and it is not over."""
+        return identity in self._expected
+
     def admit(
         self,
         identity: AttemptIdentity,

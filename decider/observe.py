@@ -26,6 +26,7 @@ from cluster_reconciler.decider.sessions import (
 from cluster_reconciler.decider.state import ManagedNode, has_ambiguous_start
 from cluster_reconciler.messages import (
     BootstrapClosed,
+    BootstrapFacts,
     BootstrapFailed,
     BootstrapObserved,
     Disposition,
@@ -63,7 +64,7 @@ def observe(
         case SwactorJoined() | BootstrapClosed() | BootstrapFailed() | BootstrapObserved():
             if node.active_bootstrap is None:
                 return _keep(node, observation)
-            return fold_session(node, observation, now, retry)
+            return fold_session(_with_facts(node, now), observation, now, retry)
         case _:
             assert_never(observation)
 
@@ -110,11 +111,19 @@ def _session_refusal(node: ManagedNode, observation: SessionObservation) -> str 
         return f"the node has joined already, as {node.record.swactor.swactor_id}"
     if isinstance(observation, BootstrapObserved):
         facts = node.record.bootstrap
-        assert facts is not None, f"{node.record.logical_node_id}: a session without facts"
-        return "it says nothing new" if says_nothing_new(facts, observation) else None
+        old_news = facts is not None and says_nothing_new(facts, observation)
+        return "it says nothing new" if old_news else None
     if isinstance(observation, BootstrapFailed) and node.intent is NodeIntent.DELETING:
         return "the node is being deleted: this failure needs no backoff"
     return None
+
+
+def _with_facts(node: ManagedNode, now: datetime) -> ManagedNode:
+    """A node that a caller made by hand may know its session and nothing of it yet."""
+    if node.record.bootstrap is not None or node.active_bootstrap is None:
+        return node
+    facts = BootstrapFacts(node.active_bootstrap, last_observed_at=now)
+    return replace(node, record=replace(node.record, bootstrap=facts))
 
 
 def _may_have_unknown_session(node: ManagedNode) -> bool:

@@ -39,11 +39,16 @@ class RetryPolicy(Struct, frozen=True, gc=False):
 
     def __post_init__(self) -> None:
         """Refuse what would make every later deadline nonsense."""
-        if not (math.isfinite(self.jitter) and 0 <= self.jitter <= 1):
-            raise ValueError(f"jitter must be between 0 and 1, found {self.jitter}")
-        for field in _DURATIONS:
+        number = isinstance(self.jitter, int | float) and not isinstance(self.jitter, bool)
+        if not (number and math.isfinite(self.jitter) and 0 <= self.jitter <= 1):
+            raise ValueError(f"jitter must be between 0 and 1, found {self.jitter!r}")
+        if not isinstance(self.seed, int) or isinstance(self.seed, bool):
+            raise ValueError(f"seed must be a whole number, found {self.seed!r}")
+        for field in (*_DURATIONS, "least_delay"):
             value: timedelta = getattr(self, field)
-            if value < timedelta(0):
+            if not isinstance(value, timedelta):
+                raise ValueError(f"{field} must be a timedelta, found {value!r}")
+            if value < timedelta(0) and field in _DURATIONS:
                 raise ValueError(f"{field} must not be negative, found {value}")
         if self.least_delay <= timedelta(0):
             raise ValueError(f"least_delay must be greater than 0, found {self.least_delay}")

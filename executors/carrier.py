@@ -12,8 +12,11 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TypeVar, assert_never
 
+from msgspec.structs import replace
+
 from cluster_reconciler.executors.adoption import Holding
 from cluster_reconciler.executors.checked_provider import CallFailed, CheckedProvider
+from cluster_reconciler.executors.secret_references import mask
 from cluster_reconciler.executors.session_context import (
     Listener,
     SessionIds,
@@ -82,6 +85,14 @@ class Carrier:
         Raises:
             CallFailed: it has none; the error's disposition is the operation's.
         """
+        try:
+            return self._carry_out(command)
+        except CallFailed as failed:
+            # A provider's exception may quote the environment that it was given.
+            reason = mask(failed.error.reason, self.secrets)
+            raise CallFailed(replace(failed.error, reason=reason)) from None
+
+    def _carry_out(self, command: NodeManagerCommand) -> OperationOutcome:
         match command:
             case CreateLease(spec, adopt_only):
                 return self._create(spec, adopt_only=adopt_only)

@@ -175,9 +175,22 @@ def checked(value: object, expected: type | UnionType) -> object:
     if not isinstance(value, expected):
         raise WrongType(f"{named}: found {type(value).__name__}")
     try:
-        return msgspec.convert(msgspec.to_builtins(value), expected)
+        # By way of the wire: what cannot be written down is of no type.
+        return msgspec.msgpack.decode(msgspec.msgpack.encode(value), type=expected)
     except Exception as error:  # noqa: BLE001  a value that cannot even be read is of no type
         raise WrongType(f"{named}: {said(error)}") from None
+
+
+def writable(text: str) -> str:
+    """The text without what no file or wire can take: half characters, as in the name of a file
+    that is no text."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _writable_error(error: object) -> object:
+    if isinstance(error, EffectError) and isinstance(error.reason, str):
+        return replace(error, reason=writable(error.reason))
+    return error
 
 
 def said(error: BaseException) -> str:
@@ -186,7 +199,7 @@ def said(error: BaseException) -> str:
         message = str(error)
     except Exception:  # noqa: BLE001  the type alone must do
         message = "(its message cannot be read)"
-    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    text = writable(f"{type(error).__name__}: {message}" if message else type(error).__name__)
     return text if len(text) <= REASON_LENGTH_MAX else f"{text[:REASON_LENGTH_MAX]} ..."
 
 
@@ -196,7 +209,7 @@ def _classified(error: Exception, where: str, otherwise: Disposition) -> EffectE
     if not isinstance(error, ProviderError):
         return EffectError(f"{where}: {said(error)}", otherwise)
     try:
-        meant = checked(getattr(error, "error", None), EffectError)
+        meant = checked(_writable_error(getattr(error, "error", None)), EffectError)
     except WrongType as wrong:
         return EffectError(f"{where}: {said(error)} (its error is no {wrong})", otherwise)
     meant = cast("EffectError", meant)

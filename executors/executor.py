@@ -23,11 +23,15 @@ from functools import partial
 from time import monotonic
 
 from loguru import logger
-from msgspec.structs import replace
 
 from cluster_reconciler.executors.attempt import Attempt, Worker
 from cluster_reconciler.executors.carrier import Carrier
-from cluster_reconciler.executors.checked_provider import CallFailed, CheckedProvider, said
+from cluster_reconciler.executors.checked_provider import (
+    CallFailed,
+    CheckedProvider,
+    said,
+    writable,
+)
 from cluster_reconciler.executors.ledger import (
     OperationLedger,
     OperationState,
@@ -168,7 +172,7 @@ class Executors:
         with self._changed:
             attempt = self._attempts.get(attempt_id)
             secrets = attempt.carrier.secrets if attempt is not None else frozenset()
-        return mask(text, secrets)
+        return mask(writable(text), secrets)
 
     @property
     def attempts(self) -> int:
@@ -316,10 +320,7 @@ class Executors:
         try:
             outcome = attempt.carrier.carry_out(effect.command)
         except CallFailed as failed:
-            # A provider's exception may quote the environment that it was given.
-            reason = mask(failed.error.reason, attempt.carrier.secrets)
-            error = replace(failed.error, reason=reason)
-            return ExecutorResult(effect.node, effect.operation, error=error)
+            return ExecutorResult(effect.node, effect.operation, error=failed.error)
         return ExecutorResult(effect.node, effect.operation, outcome=outcome)
 
     def _record_answer(

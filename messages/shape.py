@@ -162,9 +162,9 @@ class ClusterShape(Struct, frozen=True, gc=False):
         except (msgspec.ValidationError, TypeError, OverflowError, RecursionError) as error:
             raise ShapeError(f"the shape has a value of the wrong type: {error}") from None
         try:
-            msgspec.json.encode(copy)
+            msgspec.msgpack.encode(copy)
         except (UnicodeEncodeError, OverflowError) as error:
-            # It would break every trace and every message that carries it.
+            # No text, or a number beyond 64 bits: it would break every trace that carries it.
             raise ShapeError(f"the shape has a value that cannot be written: {error}") from None
         _check(copy)
         return copy

@@ -343,3 +343,25 @@ def test_rule_7_a_node_lost_soon_after_ready_goes_on_from_its_count(
     lost = fold(node, NodeLost("crashed"), at(lost_at))
 
     assert lost.retry.consecutive_failures == count
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        BootstrapObserved(SESSION, BootstrapStage.BOOT_CHECKING, last_stdout_seq=3),
+        JOINED,
+        BootstrapFailed(SESSION, "no disk"),
+        BootstrapClosed(SESSION),
+    ],
+)
+def test_a_node_made_by_hand_may_know_its_session_and_nothing_of_it(
+    seen: SessionObservation,
+) -> None:
+    known = bootstrapping()
+    by_hand = replace(known, record=replace(known.record, bootstrap=None))
+
+    assert refusal(by_hand, seen) is None
+    folded = observe(by_hand, seen, at(5), POLICY)
+    assert folded.record.stage == observe(known, seen, at(5), POLICY).record.stage
+    assert folded.record.bootstrap is not None
+    assert folded.record.bootstrap.session_id == SESSION

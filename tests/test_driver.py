@@ -11,8 +11,8 @@ from cluster_reconciler.actors.stepping import SteppingCluster
 from cluster_reconciler.actors.stepping_words import (
     LEASED,
     NO_JITTER,
+    SESSION,
     T0,
-    Submitting,
     answer,
     at,
     cluster,
@@ -23,8 +23,18 @@ from cluster_reconciler.actors.stepping_words import (
     seen,
     shape,
 )
-from cluster_reconciler.decider import ATTEMPT_ID_MAX, BeginDelete, ClusterState, RetryPolicy
+from cluster_reconciler.decider import (
+    ATTEMPT_ID_MAX,
+    BeginDelete,
+    ClusterState,
+    ExpandedShape,
+    Insert,
+    ReconcilePlan,
+    reconcile,
+)
 from cluster_reconciler.messages import (
+    BootstrapObserved,
+    BootstrapStage,
     BootstrapStarted,
     CreateLease,
     Disposition,
@@ -79,7 +89,15 @@ GARBAGE: list[object] = [
     ExecutorResult(LogicalNodeId("g-0"), op(1, 1), error="boom"),  # type: ignore[arg-type]
     ExecutorResult(LogicalNodeId("g-0"), op(9, 1), outcome=LEASED),
     NodeObserved(LogicalNodeId("g-0"), NodeAttemptId(1), OperationSucceeded(op(2, 1), LEASED)),
+    NodeObserved(LogicalNodeId("g-0"), NodeAttemptId(1), NodeLost(ConnectionError("gone"))),  # type: ignore[arg-type]
+    NodeObserved(LogicalNodeId("g-0"), NodeAttemptId(1), NodeLost("half a character \ud800")),
+    NodeObserved(
+        LogicalNodeId("g-0"),
+        NodeAttemptId(1),
+        BootstrapObserved(SESSION, BootstrapStage.CREATED, last_stdout_seq=2**70),
+    ),
     UpdateDesired(None),  # type: ignore[arg-type]
+    UpdateDesired(shape(generation=2**70)),
     UpdateDesired(shape(group(), group(), generation=2)),
     Asked(StatusQuery(), None),  # type: ignore[arg-type]
 ]
@@ -93,6 +111,7 @@ def test_no_message_kills_the_driver_or_changes_the_state(garbage: object) -> No
     c.tell(garbage)
     assert c.drive() == []
     assert (c.state, c.desired) == (before, desired)
+    assert len(c.story("g-0")) >= 2  # What came before can still be told.
     [start] = answer(c, create, LEASED)
     assert start.operation == op(1, 2)
 
@@ -151,6 +170,34 @@ def test_an_action_is_no_message() -> None:
     assert c.drive() == []
 
 
+def test_after_one_attempt_that_the_allocator_does_not_confirm_none_is_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a plan whose first new attempt is not the allocator's, and whose second one is
+    def planned(state: ClusterState, desired: ExpandedShape, now: datetime) -> ReconcilePlan:
+        plan = reconcile(state, desired, now)
+        if state.nodes or len(plan.actions) != 3:
+            return plan
+        wrong, next_one, last = plan.actions
+        assert isinstance(wrong, Insert)
+        assert isinstance(next_one, Insert)
+        crossed = (
+            replace(wrong, attempt=NodeAttemptId(5)),
+            replace(next_one, attempt=NodeAttemptId(1)),
+            last,
+        )
+        return replace(plan, actions=crossed)
+
+    monkeypatch.setattr("cluster_reconciler.actors.driver.reconcile", planned)
+    c = SteppingCluster(shape(group(count=3)), retry=NO_JITTER, start=T0, check_invariants=False)
+
+    # When that pass is applied
+    c.step()
+
+    # Then nothing of it is, and the cluster is looked at again
+    assert (c.state.nodes, c.queued) == ({}, True)
+
+
 def test_used_up_attempt_ids_are_told_once_and_deletes_go_on() -> None:
     last = ATTEMPT_ID_MAX - 1
     c = SteppingCluster(shape(group(count=2)), retry=NO_JITTER, start=T0, first_attempt=last)
@@ -179,49 +226,6 @@ def test_the_safety_tick_fires_only_when_asked_for() -> None:
     before = ticking.passes
     ticking.advance(600)
     assert ticking.passes - before == 20
-
-
-class Withdrawing(Submitting):
-    """Says of every operation that it has not begun."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda _effect: None)
-        self.retired: list[NodeAttemptId] = []
-
-    def withdraw(self, _operation: OperationId) -> bool:
-        return True
-
-    def expire(self, _operation: OperationId) -> bool:
-        return True
-
-    def retire(self, attempt: NodeAttemptId) -> None:
-        self.retired.append(attempt)
-
-
-def test_what_was_withdrawn_leaves_no_ambiguity() -> None:
-    executor = Withdrawing()
-    c = SteppingCluster(shape(), retry=NO_JITTER, start=T0, executor=executor)
-    c.drive()
-    c.advance(120)
-    assert node(c).retry.ambiguous_operation is None
-    assert node(c).retry.next_effect_at == at(121)
-    c.advance(1)
-    c.update_desired(shape(group(count=0), generation=2))
-    c.drive()
-    assert c.state.nodes == {}
-    assert executor.retired == [NodeAttemptId(1)]
-
-
-def test_a_withdrawn_start_does_not_end_the_attempt() -> None:
-    c = SteppingCluster(
-        shape(), retry=RetryPolicy(jitter=0.0, join_timeout=timedelta(seconds=60)),
-        start=T0, executor=Withdrawing(),
-    )  # fmt: skip
-    [create] = c.drive()
-    [start] = answer(c, create, LEASED)
-    [again] = c.advance(121)
-    assert (again.operation.sequence, node(c).record.failed_at) == (3, None)
-    assert type(again.command) is type(start.command)
 
 
 def test_late_results_of_expired_operations_stay_in_the_story() -> None:

@@ -36,6 +36,7 @@ from cluster_reconciler.messages import (
     BootstrapStarted,
     CancelBootstrap,
     CreateLease,
+    DeadlineDue,
     DestroyLease,
     EndpointLookup,
     LeaseCreated,
@@ -226,6 +227,22 @@ def test_l26_a_result_that_came_before_the_expiry_is_judged_wins() -> None:
     c.succeed(create, LEASED)
     [start] = c.advance(2)
     assert (c.now, type(start.command)) == (at(121), StartBootstrap)
+
+
+def test_l26_a_result_that_stands_behind_the_deadline_in_the_mailbox_wins_too() -> None:
+    # Given a deadline that is told just before it is due, and a result that comes after it
+    c = cluster()
+    [create] = c.drive()
+    c.advance(119.9)
+    c.tell(DeadlineDue())
+    c.succeed(create, LEASED)
+
+    # When both are handled at the deadline
+    [start] = c.advance(0.1)
+
+    # Then what was in the mailbox is folded first, and nothing has expired
+    assert (c.now, type(start.command)) == (at(120), StartBootstrap)
+    assert node(c).retry.ambiguous_operation is None
 
 
 def test_l27_an_ambiguous_start_is_retried_in_its_attempt() -> None:

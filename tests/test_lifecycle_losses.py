@@ -36,6 +36,8 @@ from cluster_reconciler.messages import (
     BootstrapStarted,
     CreateLease,
     DestroyLease,
+    EffectError,
+    ExecutorResult,
     LeaseDestroyed,
     NodeLost,
     PlannedEffect,
@@ -112,6 +114,23 @@ def test_l41_a_failure_while_deleting_for_a_new_spec_delays_nothing() -> None:
     [create] = answer(c, destroy, LeaseDestroyed())
     assert create.operation == op(2, 1)
     assert node(c).retry.consecutive_failures == 0
+
+
+def test_l42_an_answer_that_submit_returns_is_one_too() -> None:
+    class Returning:
+        def submit(self, effect: PlannedEffect) -> ExecutorResult:
+            outcome = LEASED if isinstance(effect.command, CreateLease) else None
+            error = None if outcome else EffectError("no such image")
+            return ExecutorResult(effect.node, effect.operation, outcome, error)
+
+    c = SteppingCluster(shape(), retry=NO_JITTER, start=T0, executor=Returning())
+    [create, start, destroy] = c.drive()
+    assert [type(e.command) for e in (create, start, destroy)] == [
+        CreateLease,
+        StartBootstrap,
+        DestroyLease,
+    ]
+    assert node(c).record.failed_reason == "no such image"
 
 
 def test_l42_instant_answers_do_not_loop() -> None:

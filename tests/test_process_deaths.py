@@ -74,7 +74,7 @@ def test_a_command_that_ends_at_once_says_why(ground: Ground) -> None:
     # The two streams are read one after the other: which one comes last is not told.
     assert "exit code 3; its last output: " in reason
     assert "9" in reason
-    assert node.stages == ["boot_checking", "swactor_starting"]
+    assert node.stages[:2] == ["boot_checking", "swactor_starting"]
 
 
 def test_a_command_that_cannot_be_started_says_why(ground: Ground) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from loguru import logger
+from msgspec.structs import replace
 
 from cluster_reconciler.actors import (
     Cluster,
@@ -23,12 +24,15 @@ from cluster_reconciler.executors.provider import ListedLease
 from cluster_reconciler.executors.providers.memory import MemoryProvider
 from cluster_reconciler.messages import (
     AttemptIdentity,
+    GenerationRegressed,
     LeaseFacts,
     LogicalNodeId,
     NodeAttemptId,
     ProviderKind,
     ProviderLeaseId,
     RunId,
+    RunMismatch,
+    ShapeError,
 )
 
 QUICK = RetryPolicy(initial_delay=timedelta(milliseconds=20), jitter=0.0)
@@ -202,7 +206,7 @@ def lease_of(run: int) -> ListedLease:
         ([lease_of(8)], "leases of run 7: found one of run 8, node g-0, attempt 3"),
         (
             [ListedLease(None, None)],  # type: ignore[arg-type]
-            "ListedLease: ValidationError: Expected `object`, got `null` - at `$.identity`",
+            "ListedLease: ValidationError: Expected `object`, got `None` - at `$.identity`",
         ),
     ],
 )
@@ -222,6 +226,55 @@ def test_a_listing_that_is_none_stops_the_start_and_names_the_provider(
         f"expected {expected}"
     )
     assert not provider.lock.held
+
+
+# -- what a start draws and refuses ----------------------------------------------------------------
+
+
+def test_the_seed_is_drawn_once_for_each_cluster_and_a_given_one_is_kept() -> None:
+    seeds = []
+    for _ in range(2):
+        with started(MemoryProvider()) as cluster:
+            seeds.append(cluster._driver._retry.seed)
+    with Cluster.start(shape(), providers=[MemoryProvider()], retry=RetryPolicy(seed=5)) as given:
+        assert given._driver._retry.seed == 5
+
+    assert 0 not in seeds
+    assert len(set(seeds)) == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "said"),
+    [
+        ({"shape": {}}, ShapeError, "expected a ClusterShape, found dict"),
+        ({"providers": [MemoryProvider]}, ValueError, r"expected MemoryProvider\(...\), found the"),
+        ({"safety_tick": timedelta(0)}, ValueError, "safety_tick must be a timedelta above 0"),
+        ({"lease_check": 30}, ValueError, "lease_check must be a timedelta above 0, found 30"),
+    ],
+)
+def test_what_could_not_work_is_refused_before_anything_is_begun(
+    wrong: dict[str, object], kind: type[Exception], said: str
+) -> None:
+    given: dict[str, object] = {"shape": shape(), "providers": [MemoryProvider()], **wrong}
+    threads = threading.active_count()
+
+    with pytest.raises(kind, match=said):
+        Cluster.start(**given)  # type: ignore[arg-type]
+
+    assert threading.active_count() == threads
+
+
+def test_an_update_is_refused_in_the_order_of_its_faults() -> None:
+    with started(MemoryProvider()) as cluster:
+        elsewhere = shape(replace(group(), provider=ProviderKind("elsewhere")), generation=2)
+        with pytest.raises(RunMismatch):
+            cluster.update_desired(replace(elsewhere, run_id=RunId(8)))
+        with pytest.raises(GenerationRegressed):
+            cluster.update_desired(replace(elsewhere, generation=0))
+        with pytest.raises(ShapeError, match="asks for provider 'elsewhere', this cluster has mem"):
+            cluster.update_desired(elsewhere)
+        with pytest.raises(ShapeError, match="expected a ClusterShape, found NoneType"):
+            cluster.update_desired(None)  # type: ignore[arg-type]
 
 
 # -- events ----------------------------------------------------------------------------------------

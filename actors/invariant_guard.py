@@ -1,0 +1,71 @@
+"""Holds the driver to the invariants of spec §14, where somebody asks for it.
+
+That is in tests, and in a host that hunts a defect.  It changes and repairs nothing.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from cluster_reconciler.decider import (
+    ClusterState,
+    ExpandedShape,
+    ManagedNode,
+    ReconcilePlan,
+    check_converged,
+    check_dispatch,
+    check_plan,
+    check_state,
+    check_step,
+)
+from cluster_reconciler.messages import LogicalNodeId, NodeAttemptId, PlannedEffect
+
+
+class InvariantBroken(AssertionError):
+    """What can never be was seen: a defect of ours, with the node's or the plan's story in it."""
+
+
+class InvariantGuard:
+    """Every method raises InvariantBroken, or does nothing when the guard is off."""
+
+    def __init__(self, *, on: bool) -> None:
+        self._on = on
+
+    def plan(
+        self, state: ClusterState, desired: ExpandedShape, now: datetime, plan: ReconcilePlan
+    ) -> None:
+        """A plan, and the state that it was made from."""
+        self._must_hold(check_plan, state, desired, now, plan)
+
+    def dispatch(self, state: ClusterState, effect: PlannedEffect) -> None:
+        """An effect that is about to be submitted."""
+        self._must_hold(check_dispatch, state, effect)
+
+    def change(
+        self,
+        node_id: LogicalNodeId,
+        old: ManagedNode | None,
+        new: ManagedNode | None,
+        next_attempts: tuple[NodeAttemptId, NodeAttemptId],
+    ) -> None:
+        """One node's step, and the allocator's before and after: all that one message changes."""
+        if not self._on:
+            return
+        before, after = (
+            ClusterState(0, next_attempt, {} if node is None else {node_id: node})
+            for node, next_attempt in zip((old, new), next_attempts, strict=True)
+        )
+        self._must_hold(check_state, after)
+        self._must_hold(check_step, before, after)
+
+    def rest(self, state: ClusterState, desired: ExpandedShape) -> None:
+        """The whole state, after a pass."""
+        self._must_hold(check_state, state)
+        self._must_hold(check_converged, state, desired)
+
+    def _must_hold(self, check: Callable[..., None], *values: object) -> None:
+        if not self._on:
+            return
+        try:
+            check(*values)
+        except AssertionError as error:
+            raise InvariantBroken(f"{error}") from error
