@@ -244,7 +244,31 @@ class TestNextGeneration:
         assert new.generation == 2
 
 
+SOUND = """\
+run_id = 7
+[[groups]]
+group_id = "worker"
+role = "worker"
+count = 4
+provider = "big"
+[groups.boot]
+start_swactor_command = "serve"
+env = { GREETING = "hello", API_KEY = "env:MY_API_KEY" }
+[groups.swarm_join]
+join_token_ref = "env:TOKEN"
+[swarm]
+listen = "[::1]:7000"
+[providers.big]
+kind = "process"
+"""
+
+
 class TestCautions:
+    @pytest.fixture(autouse=True)
+    def secrets(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("MY_API_KEY", "one")
+        monkeypatch.setenv("TOKEN", "two")
+
     def cautions(self, tmp_path: Path, text: str) -> list[str]:
         (tmp_path / "shape.toml").write_text(text)
         loading = load(str(tmp_path / "shape.toml"))
@@ -252,32 +276,77 @@ class TestCautions:
         return [f"{found.line}: {found.path}: {found.text}" for found in loading.cautions]
 
     def test_a_literal_that_looks_like_a_secret(self, tmp_path: Path) -> None:
-        found = self.cautions(
-            tmp_path,
-            TOML.replace('"env:MY_API_KEY"', '"sk-0123456789abcdef"').replace(
-                '"env:TOKEN"', '"ghp_0123456789abcdef"'
-            ),
-        )
-        advice = (
-            "this looks like a secret, and would stand in plain text in this file and in traces; "
-            "name where it is instead: "
-        )
+        found = self.cautions(tmp_path, SOUND.replace('"env:MY_API_KEY"', '"sk-0123456789abcdef"'))
         assert found == [
-            f'16: groups[0].boot.env.API_KEY: {advice}"env:API_KEY" or "file:PATH"',
-            f'21: groups[0].swarm_join.join_token_ref: {advice}"env:JOIN_TOKEN" or "file:PATH"',
+            (
+                "9: groups[0].boot.env.API_KEY: this looks like a secret, and would stand in plain "
+                "text in this file and in traces; name where it is instead: "
+                '"env:API_KEY" or "file:PATH"'
+            )
+        ]
+
+    def test_a_reference_that_leads_nowhere_here(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("TOKEN")
+        found = self.cautions(tmp_path, SOUND.replace("env:MY_API_KEY", "file:/no/such/file"))
+        assert found == [
+            (
+                "9: groups[0].boot.env.API_KEY: leads to nothing here and now: "
+                "file:/no/such/file: cannot be read: No such file or directory"
+            ),
+            (
+                "11: groups[0].swarm_join.join_token_ref: leads to nothing here and now: "
+                "env:TOKEN: the variable TOKEN is not set where the reconciler runs; set it there"
+            ),
+        ]
+
+    def test_wishes_that_the_provider_does_not_read(self, tmp_path: Path) -> None:
+        wishes = """\
+[groups.shape]
+gpu_name = "H100"
+disk_gb = 0
+options = { join_after = "0.5", cwd = "/" }
+[[groups.boot.mounts]]
+host_path = "/data"
+container_path = "/mnt"
+"""
+        text = SOUND.replace("[groups.swarm_join]", f"{wishes}[groups.swarm_join]")
+        found = self.cautions(tmp_path, text)
+        unread = "a process provider does not read this: its nodes are this machine as it is"
+        assert found == [
+            f"11: groups[0].shape.gpu_name: {unread}",
+            (
+                "13: groups[0].shape.options.cwd: a process provider knows no option "
+                '"cwd", only join_after'
+            ),
+            f"14: groups[0].boot.mounts: {unread}",
         ]
 
     def test_a_listener_that_other_machines_can_reach(self, tmp_path: Path) -> None:
-        found = self.cautions(tmp_path, TOML.replace("[::1]:7000", "0.0.0.0:7000"))
+        found = self.cautions(tmp_path, SOUND.replace("[::1]:7000", "0.0.0.0:7000"))
         assert found == [
             (
-                "32: swarm.listen: other machines can reach this address; "
+                "13: swarm.listen: other machines can reach this address; "
                 "nodes prove themselves by token, unencrypted"
             )
         ]
 
     def test_a_sound_file_has_none(self, tmp_path: Path) -> None:
-        assert self.cautions(tmp_path, TOML) == []
+        assert self.cautions(tmp_path, SOUND) == []
+
+
+def test_a_token_in_place_of_its_reference_is_a_fault_that_does_not_quote_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "shape.toml").write_text(SOUND.replace("env:TOKEN", "ghp_0123456789abcdef"))
+
+    [fault] = load(str(tmp_path / "shape.toml")).faults
+
+    assert str(fault).endswith(
+        "shape.toml:11: groups[0].swarm_join.join_token_ref: expected a reference to a secret: "
+        '"env:NAME" or "file:PATH", found a string that names none'
+    )
 
 
 def test_the_example_is_valid(repository: Path) -> None:

@@ -18,10 +18,11 @@ from cluster_reconciler.actors.cli.faults import (
     nearest,
     quoted,
 )
+from cluster_reconciler.actors.cli.file_cautions import cautions_of
 from cluster_reconciler.actors.cli.file_structs import SwarmEntry
 from cluster_reconciler.actors.cli.provider_kinds import KINDS
 from cluster_reconciler.actors.swarm_address import SwarmListenError, parse_address
-from cluster_reconciler.executors.secret_references import looks_like_secret
+from cluster_reconciler.executors.secret_references import is_reference
 from cluster_reconciler.messages import NODES_MAX
 
 _SWARM = SwarmEntry()
@@ -99,8 +100,9 @@ def _judge_groups(
             document.fault(place, "the run_id of the file", described(run_id), hint="leave it out")
         count = group.get("count")
         total += count if isinstance(count, int) and 0 <= count <= NODES_MAX else 0
-        _judge_env(document, path, group.get("boot"), cautions)
-        _judge_token(document, path, group.get("swarm_join"), cautions)
+        _judge_env(document, path, group.get("boot"))
+        _judge_token(document, path, group.get("swarm_join"))
+        cautions.extend(cautions_of(document, path, group))
     if total > NODES_MAX:
         document.fault(("groups",), f"at most {NODES_MAX} nodes together", f"{total}")
 
@@ -125,31 +127,21 @@ def _is_plain_name(name: str) -> bool:
     return name.isprintable() and not re.search(r"[\s/]", name) and name not in {".", ".."}
 
 
-def _judge_env(document: Document, path: Path, boot: object, cautions: list[Caution]) -> None:
+def _judge_env(document: Document, path: Path, boot: object) -> None:
     env = boot.get("env") if isinstance(boot, dict) else None
-    if not isinstance(env, dict):
-        return
-    for name, value in env.items():
-        place = (*path, "boot", "env", name)
+    for name in env if isinstance(env, dict) else ():
         if not _VARIABLE.fullmatch(name):
             expected = "the name of an environment variable (letters, digits and _)"
-            document.fault(place, expected, quoted(name))
-        if isinstance(value, str) and looks_like_secret(value, name):
-            cautions.append(_secret(document, place, name))
+            document.fault((*path, "boot", "env", name), expected, quoted(name))
 
 
-def _judge_token(document: Document, path: Path, join: object, cautions: list[Caution]) -> None:
+def _judge_token(document: Document, path: Path, join: object) -> None:
     token = join.get("join_token_ref") if isinstance(join, dict) else None
-    if isinstance(token, str) and looks_like_secret(token):
-        cautions.append(_secret(document, (*path, "swarm_join", "join_token_ref"), "JOIN_TOKEN"))
-
-
-def _secret(document: Document, place: Path, name: str) -> Caution:
-    text = (
-        "this looks like a secret, and would stand in plain text in this file and in traces; "
-        f'name where it is instead: "env:{name}" or "file:PATH"'
-    )
-    return Caution(document.file, text, format_path(place), document.line_of(place))
+    if isinstance(token, str) and token and not is_reference(token):
+        # Not quoted: it may be the token itself.
+        place = (*path, "swarm_join", "join_token_ref")
+        found = "a string that names none"
+        document.fault(place, 'a reference to a secret: "env:NAME" or "file:PATH"', found)
 
 
 def _judge_limits(document: Document, tree: dict[str, object], names: list[str]) -> None:

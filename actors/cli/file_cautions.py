@@ -1,0 +1,96 @@
+"""What a shape file may say and probably does not mean: secrets in plain text, references that lead
+nowhere here, wishes that the provider does not read.
+
+A caution stops nothing.  Works on the plain tree, as `file_rules` does.
+"""
+
+from collections.abc import Iterator
+
+from cluster_reconciler.actors.cli.document import Document
+from cluster_reconciler.actors.cli.faults import Caution, Path, format_path, quoted
+from cluster_reconciler.actors.cli.provider_kinds import PROCESS
+from cluster_reconciler.executors.secret_references import (
+    ReferenceUnresolved,
+    is_reference,
+    looks_like_secret,
+    resolve,
+)
+
+_UNREAD_SHAPE = (
+    "image",
+    "disk_gb",
+    "gpu_name",
+    "min_gpu_ram_mb",
+    "min_down_mbps",
+    "min_up_mbps",
+    "min_reliability",
+    "require_verified",
+    "provider_labels",
+)
+_UNREAD_BOOT = ("ssh_user", "mounts")
+_OPTIONS = ("join_after",)
+_NOT_READ = "a process provider does not read this: its nodes are this machine as it is"
+
+
+def cautions_of(document: Document, path: Path, group: dict[str, object]) -> Iterator[Caution]:
+    """Of one group, at `path` in the file."""
+    for place, value, name in _references(path, group):
+        yield from _of_reference(document, place, value, name)
+    if _kind_of(document.tree, group.get("provider")) == PROCESS:
+        for place, text in _unread(path, group):
+            yield _caution(document, place, text)
+
+
+def _caution(document: Document, place: Path, text: str) -> Caution:
+    return Caution(document.file, text, format_path(place), document.line_of(place))
+
+
+def _references(path: Path, group: dict[str, object]) -> Iterator[tuple[Path, str, str]]:
+    """Every value that may name a secret: its place, itself, and a name for it."""
+    env = _table(_table(group, "boot"), "env")
+    for name, value in env.items():
+        if isinstance(value, str):
+            yield (*path, "boot", "env", name), value, name
+    token = _table(group, "swarm_join").get("join_token_ref")
+    if isinstance(token, str):
+        yield (*path, "swarm_join", "join_token_ref"), token, "JOIN_TOKEN"
+
+
+def _of_reference(document: Document, place: Path, value: str, name: str) -> Iterator[Caution]:
+    if is_reference(value):
+        try:
+            resolve(value)
+        except ReferenceUnresolved as unresolved:
+            yield _caution(document, place, f"leads to nothing here and now: {unresolved.reason}")
+    elif looks_like_secret(value, name if place[-1] == name else ""):
+        text = (
+            "this looks like a secret, and would stand in plain text in this file and in traces; "
+            f'name where it is instead: "env:{name}" or "file:PATH"'
+        )
+        yield _caution(document, place, text)
+
+
+def _unread(path: Path, group: dict[str, object]) -> Iterator[tuple[Path, str]]:
+    shape, boot = _table(group, "shape"), _table(group, "boot")
+    for key in _UNREAD_SHAPE:
+        if shape.get(key):
+            yield (*path, "shape", key), _NOT_READ
+    for key in _table(shape, "options"):
+        if key not in _OPTIONS:
+            text = f"a process provider knows no option {quoted(key)}, only {', '.join(_OPTIONS)}"
+            yield (*path, "shape", "options", key), text
+    for key in _UNREAD_BOOT:
+        if boot.get(key):
+            yield (*path, "boot", key), _NOT_READ
+
+
+def _kind_of(tree: object, provider: object) -> object:
+    """The kind of a group's provider: that of its entry, or its own name."""
+    if not isinstance(tree, dict) or not isinstance(provider, str):
+        return provider
+    return _table(_table(tree, "providers"), provider).get("kind", provider)
+
+
+def _table(tree: dict[str, object], key: str) -> dict[str, object]:
+    value = tree.get(key)
+    return value if isinstance(value, dict) else {}
