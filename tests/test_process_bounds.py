@@ -114,6 +114,21 @@ def test_a_secret_that_is_no_text_is_refused_without_being_told(ground: Ground) 
     assert "s3cr3t" not in repr(refused.value.__cause__)
 
 
+def test_an_environment_that_is_no_utf8_goes_through_as_it_is(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strange = os.fsdecode(b"/opt/caf\xe9")
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{strange}")
+    node = ground.start('echo "${PATH##*:}" | od -An -tx1 | tr -d " "; exec sleep 1000')
+
+    node.wait_said("2f6f70742f636166e90a")
+
+
+def test_a_state_directory_that_cannot_be_shown_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProviderError, match="choose another state_dir"):
+        ProcessProvider(tmp_path / os.fsdecode(b"caf\xe9"))
+
+
 def test_what_a_node_writes_is_for_its_owner_alone(ground: Ground) -> None:
     node = ground.start("echo hello; exec sleep 1000")
     node.wait_said("hello")

@@ -3,6 +3,7 @@
 It holds secrets, so it goes through that pipe only.  Nothing is started or written here.
 """
 
+import json
 import os
 import shlex
 from datetime import timedelta
@@ -59,6 +60,16 @@ def node_spec(
             },
         },
     }
+
+
+def encoded(spec: dict[str, Any]) -> bytes:
+    """The spec as one line.  What a machine's own environment holds goes through as it is, though
+    it be no UTF-8.  Raises UnicodeError for what no environment or command line can hold."""
+    for text in (spec["start_command"], *spec["verify_commands"], *spec["env"].keys()):
+        os.fsencode(text)
+    for value in spec["env"].values():
+        os.fsencode(value)
+    return json.dumps(spec).encode("ascii")
 
 
 def _secrets(boot: BootSpec, context: BootstrapContext) -> list[str]:

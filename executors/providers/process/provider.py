@@ -14,8 +14,6 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from cluster_reconciler.executors.node.machine import own_pid
 from cluster_reconciler.executors.provider import (
     BootstrapContext,
@@ -27,7 +25,11 @@ from cluster_reconciler.executors.providers.process.leases import (
     LeaseDirectories,
     LeaseRecord,
 )
-from cluster_reconciler.executors.providers.process.node_spec import join_after_of, node_spec
+from cluster_reconciler.executors.providers.process.node_spec import (
+    encoded,
+    join_after_of,
+    node_spec,
+)
 from cluster_reconciler.executors.providers.process.processes import (
     boot_id,
     is_alive,
@@ -90,6 +92,12 @@ class ProcessProvider:
         """`join_after`: a node joins once its command has run for so long; a node's own
         `shape.options["join_after"]`, in seconds, goes before.  `containment`: None: the best."""
         root = Path(state_dir).expanduser() if state_dir is not None else default_state_dir()
+        if not str(root).isprintable():
+            # It is part of every lease, and what a lease holds is written and shown.
+            raise ProviderError(
+                f"the state directory must be a name that can be shown, found {str(root)!r}; "
+                "choose another state_dir"
+            )
         self._kind = ProviderKind(kind)
         self._instance = uuid.uuid4().hex
         _open_instances.add(self._instance)
@@ -229,7 +237,7 @@ class ProcessProvider:
         node = node_spec(session.boot, context, path, join_after, self._verify_timeout)
         try:
             # Before anything runs.  The error's text alone: its repr holds what is not encodable.
-            spec = msgspec.json.encode(node)
+            spec = encoded(node)
         except UnicodeError as error:
             raise ProviderError(
                 f"the boot spec or environment of {context.identity} is no text: {error}"
