@@ -19,6 +19,7 @@ from cluster_reconciler.actors.status import (
     StatusCounts,
 )
 from cluster_reconciler.decider import RetryPolicy
+from cluster_reconciler.messages import ShapeRefused
 
 __all__ = [
     "Cluster",
@@ -35,6 +36,7 @@ __all__ = [
     "NotConverged",
     "RetryPolicy",
     "RunLocked",
+    "ShapeRefused",
     "StartFailed",
     "StatusCounts",
 ]

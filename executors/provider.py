@@ -71,8 +71,9 @@ class Stream(StrEnum):
 
 
 class BootstrapContext(Struct, frozen=True, gc=False):
-    """What a bootstrap session gets beside its spec.  Both callables may be called from any thread,
-    never block and never raise."""
+    """What a bootstrap session gets beside its spec.  All its callables may be called from any
+    thread, never block and never raise.  A node may join by itself, with `ticket`, or by the
+    provider's word: `report(SwactorJoined(session_id, swactor_id))`."""
 
     identity: AttemptIdentity
     session_id: BootstrapSessionId

@@ -26,7 +26,7 @@ exit codes:
 """
 
 _UP = f"""\
-Bring the cluster of a shape file up, keep it as the file says, and take it down again.
+Bring the cluster of a shape file up, keep it so, and take it down again.
 
 Without --once it stays in the foreground, prints a line for each change, and drains on Ctrl-C
 (or SIGTERM, SIGHUP).  A second signal ends it within two seconds and names what may be left.
