@@ -1,0 +1,251 @@
+"""The invariants of limits, determinism, a dispatch and convergence can fail; and what the decider
+really answers passes them all.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+
+import pytest
+from msgspec.structs import replace
+
+from cluster_reconciler.decider import (
+    ClusterState,
+    Dispatch,
+    ExpandedShape,
+    ManagedNode,
+    NodeAction,
+    ReconcilePlan,
+    check_converged,
+    check_dispatch,
+    check_plan,
+    expand_shape,
+    invariants,
+    reconcile,
+)
+from cluster_reconciler.messages import (
+    BootstrapClosed,
+    CreateLease,
+    DestroyLease,
+    LogicalNodeId,
+    NodeAttemptId,
+    OperationId,
+    PlannedEffect,
+)
+from tests.decider_words import (
+    G0,
+    SESSION,
+    SPEC,
+    T0,
+    at,
+    creating,
+    deleting,
+    destroyed,
+    dispatched,
+    fold,
+    group,
+    handing_over,
+    joined,
+    new,
+    ready,
+    shape,
+    state_of,
+    with_failures,
+)
+from tests.test_decider_invariants import HEALTHY, Broken, lost, unsure_create
+from tests.test_decider_invariants_plans import (
+    HANDLE,
+    NONE,
+    ONE,
+    OTHER,
+    cancel_gave_way,
+    effect,
+    exhausted,
+    planned,
+)
+
+G1 = LogicalNodeId("g-1")
+
+
+THREE = shape(group(count=3)).expand()
+
+
+def beside(node: ManagedNode, number: int) -> ManagedNode:
+    """The node in slot `number`, as attempt `number + 1`."""
+    slot, attempt = LogicalNodeId(f"g-{number}"), NodeAttemptId(number + 1)
+    record = replace(node.record, logical_node_id=slot, desired=THREE[slot])
+    return replace(node, attempt=attempt, record=record)
+
+
+def created(number: int, *, looks: bool = False) -> Dispatch:
+    node = beside(new(), number)
+    operation = OperationId(node.attempt, 1 + looks)
+    command = CreateLease(node.record.desired, looks)
+    return Dispatch(PlannedEffect(node.record.logical_node_id, operation, command))
+
+
+def limited(
+    limit: int,
+    *nodes: ManagedNode,
+    actions: tuple[NodeAction, ...],
+    now: datetime = T0,
+    held_back: tuple[LogicalNodeId, ...] = (),
+) -> Callable[[], object]:
+    """The check of a plan for these nodes, side by side, under that limit."""
+    wanted = expand_shape(shape(group(count=len(nodes)), generation=3, limits={"memory": limit}))
+    state = state_of(*(beside(node, number) for number, node in enumerate(nodes)))
+    return planned(state, *actions, wanted=wanted, now=now, held_back=held_back)
+
+
+def looking() -> ManagedNode:
+    """Deleting, a look for the lease of an ambiguous create is due at nine seconds."""
+    return deleting(unsure_create())
+
+
+LIMITS: list[Broken] = [
+    (
+        "g-0: 2 at once at ('memory', False), the limit is 1",
+        limited(1, new(), new(), actions=(created(0), created(1))),
+    ),
+    ("g-1: 2 at once at ('memory', False)", limited(1, creating(), new(), actions=(created(1),))),
+    (
+        "g-0: 2 at once at ('memory', True), the limit is 1",
+        limited(
+            1,
+            looking(),
+            looking(),
+            actions=(created(0, looks=True), created(1, looks=True)),
+            now=at(9),
+        ),
+    ),
+    (
+        "g-1: held back at ('memory', False), only 1 of 2 are out",
+        limited(2, new(), new(), actions=(created(0),), held_back=(G1,)),
+    ),
+    (
+        "g-0: held back at ('memory', False), only 0 of 64 are out",
+        planned(new(), held_back=(G0,)),
+    ),
+    (
+        "g-0: held back at ('memory', False) out of turn",
+        limited(1, new(), new(), actions=(created(1),), held_back=(G0,)),
+    ),
+    (
+        "g-1: held back at ('memory', False) out of turn",
+        limited(1, with_failures(new(), 1), new(), actions=(created(0),), held_back=(G1,)),
+    ),
+]
+
+ALIKE = state_of(new())
+HONEST = ReconcilePlan((effect(CreateLease(SPEC), 1),), 3)
+
+
+def _with(name: str, fake: Callable[..., object], check: Callable[[], object]) -> None:
+    """The check, while the invariants see another decider."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(invariants, name, fake)
+        check()
+
+
+def _forgets(observed: ClusterState, *_: object) -> ReconcilePlan:
+    """A decider that takes what it has handled out of the state."""
+    observed.nodes.clear()
+    return HONEST
+
+
+def called_converged(
+    node: ManagedNode | None, wanted: ExpandedShape = ONE, *, converged: bool = True
+) -> Callable[[], object]:
+    """The check, by a decider that says so."""
+    state = state_of(*([node] if node else []))
+    return lambda: _with(
+        "is_converged", lambda *_: converged, lambda: check_converged(state, wanted)
+    )
+
+
+def submitted(node: ManagedNode | None, action: Dispatch) -> Callable[[], object]:
+    return lambda: check_dispatch(state_of(*([node] if node else [])), action.effect)
+
+
+OTHERS: list[Broken] = [
+    (
+        "the same input gave two plans",
+        lambda: check_plan(ALIKE, ONE, T0, replace(HONEST, observed_generation=1)),
+    ),
+    (
+        "reconcile has changed its input",
+        lambda: _with("reconcile", _forgets, lambda: check_plan(state_of(new()), ONE, T0, HONEST)),
+    ),
+    ("op(1,1) for a node that is not there", submitted(None, effect(CreateLease(SPEC), 1))),
+    ("op(1,1) is not recorded", submitted(new(), effect(CreateLease(SPEC), 1))),
+    (
+        "op(1,1) is recorded, submitted op(1,2)",
+        submitted(creating(), effect(CreateLease(SPEC), 2)),
+    ),
+    ("op(1,1) is recorded as (", submitted(creating(), effect(DestroyLease(HANDLE), 1))),
+    (
+        "op(1,1) is recorded as (",
+        submitted(creating(), effect(CreateLease(SPEC, adopt_only=True), 1)),
+    ),
+    ("called converged, but g-0: desired, and there is no node", called_converged(None)),
+    ("called converged, but g-0: not desired", called_converged(ready(), NONE)),
+    ("called converged, but g-0: of another spec", called_converged(ready(), OTHER)),
+    ("called converged, but g-0: deleting", called_converged(deleting(ready()))),
+    ("called converged, but g-0: not ready", called_converged(joined())),
+    (
+        "called converged, but g-0: op(1,3) is pending",
+        called_converged(fold(handing_over(), BootstrapClosed(SESSION))),
+    ),
+    (
+        "every node is as wanted, and it is not called converged",
+        called_converged(ready(), converged=False),
+    ),
+]
+BROKEN_OTHERS = LIMITS + OTHERS
+
+
+@pytest.mark.parametrize(("says", "check"), BROKEN_OTHERS)
+def test_what_else_is_broken_is_named(says: str, check: Callable[[], object]) -> None:
+    with pytest.raises(AssertionError, match=re.escape(says)):
+        check()
+
+
+SOUND: list[Callable[[], ManagedNode]] = [
+    *HEALTHY,
+    lambda: deleting(lost()),
+    lambda: destroyed(deleting(new())),
+    lambda: fold(handing_over(), BootstrapClosed(SESSION)),
+    cancel_gave_way,
+    looking,
+]
+
+
+@pytest.mark.parametrize("wanted", [ONE, NONE, OTHER])
+@pytest.mark.parametrize("seconds", [0, 1, 9, 100, 1000])
+def test_what_the_decider_plans_passes(wanted: ExpandedShape, seconds: int) -> None:
+    for make in SOUND:
+        for state in (state_of(make()), exhausted(make())):
+            check_plan(state, wanted, at(seconds), reconcile(state, wanted, at(seconds)))
+            check_converged(state, wanted)
+    for state in (state_of(), exhausted()):
+        check_plan(state, wanted, at(seconds), reconcile(state, wanted, at(seconds)))
+
+
+def test_what_limits_hold_back_passes() -> None:
+    # given one place for each direction: acquiring, releasing; and a hand-over, which needs none
+    for limit in (1, 2, 3):
+        shape_of_three = shape(group(count=3), generation=3, limits={"memory": limit})
+        for nodes in (
+            (new(), new(), with_failures(new(), 1)),
+            (creating(), new(), looking()),
+            (looking(), looking(), looking()),
+            (handing_over(), joined(), new()),
+            (dispatched(looking(), at(9)), looking(), creating()),
+        ):
+            state = state_of(*(beside(node, number) for number, node in enumerate(nodes)))
+            wanted = expand_shape(shape_of_three)
+            check_plan(state, wanted, at(9), reconcile(state, wanted, at(9)))
+
+
+def test_what_is_recorded_may_be_submitted() -> None:
+    submitted(creating(), effect(CreateLease(SPEC), 1))()
