@@ -1,6 +1,7 @@
 """Nodes whose command means no good with what it shares with us: its folder and what it says."""
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -123,6 +124,22 @@ def test_mounts_are_read_with_their_real_names(
     assert mounts_below(Path("/srv/a b")) == ["/srv/a b/work/data"]
     monkeypatch.setattr(process_files, "MOUNTS", tmp_path / "none")
     assert mounts_below(Path("/srv/a b")) == []
+
+
+def test_folders_that_shut_their_owner_out_are_opened_again(ground: Ground) -> None:
+    """For root they are open anyway; so it is their mode that is looked at."""
+    node = ground.start("mkdir -p a/b; touch a/b/c; chmod 0 a/b a . .. ../..; exit 3")
+    node.wait_lost()
+    run = node.directory.parent
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (run, node.directory)] == [0, 0]
+
+    assert [lease.identity for lease in ground.provider.list_leases(RunId(7))] == [node.identity]
+    assert stat.S_IMODE(run.stat().st_mode) == 0o700
+    other = ground.create(ground.node("n-1"))
+    assert ground.destroy(node)
+
+    assert not node.directory.exists()
+    assert ground.destroy(other)
 
 
 def test_removing_what_is_not_there_is_done(tmp_path: Path) -> None:

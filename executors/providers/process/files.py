@@ -39,6 +39,13 @@ def has_content(path: Path) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_size > 0
 
 
+def regain(path: Path) -> None:
+    """Let its owner into the folder again, whatever a node has made of its mode."""
+    with suppress(OSError):
+        if not path.is_symlink() and path.is_dir():
+            path.chmod(0o700)
+
+
 def remove_tree(path: Path) -> bool:
     """Remove the folder and all below it, or what else has its name; whether nothing is left.
 

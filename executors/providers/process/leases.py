@@ -22,6 +22,7 @@ from cluster_reconciler.executors.providers.process.files import (
     has_content,
     mounts_below,
     read_regular_file,
+    regain,
     remove_tree,
 )
 from cluster_reconciler.executors.providers.process.processes import (
@@ -121,6 +122,7 @@ class LeaseDirectories:
 
     def listing(self, run_id: RunId) -> list[tuple[Path, LeaseRecord]]:
         """Every lease of the run, whoever made it."""
+        regain(self._run(run_id))
         try:
             entries = sorted(self._run(run_id).iterdir())
         except FileNotFoundError:
@@ -137,6 +139,8 @@ class LeaseDirectories:
     def remove(self, path: Path) -> None:
         """End the lease: its logs are kept for a while, the rest goes.  Raises OSError while the
         lease is still there; logs that cannot be kept are no reason."""
+        for directory in (path.parent, path):
+            regain(directory)
         if mounted := mounts_below(path):
             raise OSError(f"{mounted[0]} is mounted below it: unmount that first")
         if path.is_dir() and not path.is_symlink():
@@ -187,8 +191,10 @@ class LeaseDirectories:
         """For the holder of the lock: remove what a killed process left half made or half removed,
         and put aside what a node made of its folder.  Nothing runs in either, no listing shows
         them, and their names may come again."""
+        regain(self._run(run_id))
         with contextlib.suppress(OSError):
             for path in tuple(self._run(run_id).iterdir()):
+                regain(path)
                 if self.read(path) is not None:
                     continue
                 if path.is_dir() and not os.path.lexists(path / "identity.json"):
