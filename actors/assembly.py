@@ -96,7 +96,9 @@ class Assembly:
         self._system = ActorSystem(f"run-{shape.run_id}", self.clock)
         self._timers = ThreadTimers(self.clock)
         self.subscriptions = Subscriptions()
-        self.host = RuntimeHost(self.clock, self._timers, self.subscriptions, swarm.retire)
+        self.host = RuntimeHost(
+            self.clock, self._timers, self.subscriptions, swarm.retire, settings.retry.stable_after
+        )
         self.driver = Driver(
             shape,
             settings.retry,

@@ -6,7 +6,7 @@ Called in the driver's thread, by the driver; it folds nothing and decides nothi
 import threading
 from collections import Counter
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from loguru import logger
 
@@ -14,17 +14,16 @@ from cluster_reconciler.actors.clock import Clock
 from cluster_reconciler.actors.driver import Driver
 from cluster_reconciler.actors.driver_actor import DriverActor
 from cluster_reconciler.actors.events import ClusterEvent, EventKind
+from cluster_reconciler.actors.log_folding import LogFolding
 from cluster_reconciler.actors.ports import Asked
 from cluster_reconciler.actors.subscriptions import Subscriptions
 from cluster_reconciler.actors.timers import Timers
 from cluster_reconciler.actors.trace import ExecutorCall, SubmitAnswer, TraceWriter, digest
-from cluster_reconciler.actors.trace_log import RepeatedFailureFilter
 from cluster_reconciler.decider import ReconcilePlan
 from cluster_reconciler.executors import Executors
 from cluster_reconciler.messages import (
     AttemptIdentity,
     DeadlineDue,
-    LogicalNodeId,
     NodeAttemptId,
     OperationId,
     PlannedEffect,
@@ -38,8 +37,6 @@ _LEVELS = {
     EventKind.OUTPUT: "DEBUG",
 }
 """INFO otherwise."""
-
-_NEXT_TRY = ", next try at "
 
 
 class PassNews:
@@ -80,15 +77,14 @@ class RuntimeHost:
         timers: Timers,
         subscriptions: Subscriptions,
         attempt_over: Callable[[AttemptIdentity], None],
+        stable_after: timedelta,
     ) -> None:
         self.news = PassNews()
         self._clock = clock
         self._timers = timers
         self._subscriptions = subscriptions
         self._attempt_over = attempt_over
-        self._repeats = RepeatedFailureFilter()
-        self._failing: dict[LogicalNodeId | None, set[tuple[object, ...]]] = {}
-        """The failures of each node that were written since it was ready last."""
+        self._folding = LogFolding(stable_after)
         self._answers: list[SubmitAnswer] = []
         self._actor: DriverActor | None = None
         self._driver: Driver | None = None
@@ -143,36 +139,22 @@ class RuntimeHost:
         self._attempt_over(identity)
 
     def _log(self, event: ClusterEvent) -> None:
-        level = _LEVELS.get(event.kind, "INFO")
-        text = event.text
-        if event.kind is EventKind.READY:
-            self._forget(event)
-        if level == "WARNING":
-            # An identical failure of one node is folded, without the moment of the next try.
-            key = (event.node, event.kind, text.partition(_NEXT_TRY)[0])
-            count = self._repeats.count(key, event.at)
-            if count is None:
-                return
-            self._failing.setdefault(event.node, set()).add(key)
-            text = f"{text} (seen {count} times)" if count > 1 else text
+        text = self._folding.line(event)
+        if text is None:
+            return
         about = f"{event.node} (attempt {event.attempt}): " if event.node is not None else ""
+        level = _LEVELS.get(event.kind, "INFO")
         logger.bind(node=event.node, attempt=event.attempt).log(level, "{}{}", about, text)
 
-    def _forget(self, event: ClusterEvent) -> None:
-        """What is over is written at once when it comes again."""
-        for key in self._failing.pop(event.node, ()):
-            self._repeats.forget(key)
-
     def _log_pass(self, plan: ReconcilePlan) -> None:
-        """One line for a pass that acts; passes that do the same are folded like failures."""
+        """One line for a pass that acts."""
         if not plan.actions:
             return
         kinds = Counter(type(action).__name__ for action in plan.actions)
         said = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
-        count = self._repeats.count(("pass", said), self._clock.now())
-        if count is not None:
-            seen = f" (seen {count} times)" if count > 1 else ""
-            logger.info("pass, generation {}: {}{}", plan.observed_generation, said, seen)
+        line = self._folding.pass_line(said, self.now())
+        if line is not None:
+            logger.info("pass, generation {}: {}", plan.observed_generation, line)
 
     # -- for the driver, as its executor ----------------------------------------------------------
 

@@ -15,6 +15,7 @@ from cluster_reconciler.decider import ClusterState, reconcile
 from cluster_reconciler.messages import LogicalNodeId, NodeAttemptId
 
 SECOND = timedelta(seconds=1)
+STABLE = timedelta(seconds=60)
 
 
 class NoTimers:
@@ -38,7 +39,7 @@ def log() -> Iterator[list[str]]:
 
 @pytest.fixture
 def host() -> RuntimeHost:
-    return RuntimeHost(ManualClock(T0), NoTimers(), Subscriptions(), lambda _identity: None)
+    return RuntimeHost(ManualClock(T0), NoTimers(), Subscriptions(), lambda _identity: None, STABLE)
 
 
 def told(host: RuntimeHost, second: int, kind: EventKind, node: str, text: str) -> None:
@@ -63,23 +64,52 @@ def test_a_failure_that_repeats_is_folded_for_each_node_apart(
     ]
 
 
-def test_a_failure_that_comes_again_after_the_node_was_ready_is_news(
+def test_a_failure_that_comes_after_the_node_was_ready_for_a_while_is_news(
     host: RuntimeHost, log: list[str]
 ) -> None:
     for second in range(3):
         told(host, second, EventKind.RETRY, "g-0", "sold out")
         told(host, second, EventKind.RETRY, "g-1", "sold out")
+    for node in ("g-0", "g-1"):
+        told(host, 3, EventKind.READY, node, "ready")
     log.clear()
 
-    told(host, 3, EventKind.READY, "g-0", "ready")
-    told(host, 4, EventKind.RETRY, "g-0", "sold out")
-    told(host, 4, EventKind.RETRY, "g-1", "sold out")
+    told(host, 62, EventKind.RETRY, "g-0", "sold out")
+    told(host, 63, EventKind.RETRY, "g-1", "sold out")
 
     assert log == [
-        "INFO g-0 (attempt 1): ready",
-        "WARNING g-0 (attempt 1): sold out",
-        "WARNING g-1 (attempt 1): sold out (seen 4 times)",
+        "WARNING g-0 (attempt 1): sold out (seen 4 times)",
+        "WARNING g-1 (attempt 1): sold out",
     ]
+
+
+def test_the_way_to_the_next_failure_is_written_the_first_time_only(
+    host: RuntimeHost, log: list[str]
+) -> None:
+    # Given a node that comes up and crashes at once, over and over
+    for life in range(5):
+        told(host, life * 10, EventKind.RESTARTED, "g-0", f"begins anew, after attempt {life}")
+        told(host, life * 10, EventKind.STAGE, "g-0", f"lease l-{life} is gone")
+        told(host, life * 10, EventKind.READY, "g-0", "ready")
+        told(host, life * 10, EventKind.FAILED, "g-0", f"failed; its last output: {life}")
+
+    assert log == [
+        "INFO g-0 (attempt 1): begins anew, after attempt 0",
+        "INFO g-0 (attempt 1): lease l-0 is gone",
+        "INFO g-0 (attempt 1): ready",
+        "WARNING g-0 (attempt 1): failed; its last output: 0",
+        "WARNING g-0 (attempt 1): failed; its last output: 1 (seen 2 times)",
+        "WARNING g-0 (attempt 1): failed; its last output: 3 (seen 4 times)",
+    ]
+
+
+def test_failures_that_are_never_the_same_are_folded_too(host: RuntimeHost, log: list[str]) -> None:
+    for request in range(64):
+        told(host, request, EventKind.RETRY, "g-0", f"refused, request {request}")
+
+    # Eight are told apart; the others count as one, at 1, 2, 4 ... 32
+    assert len(log) == 8 + 6
+    assert log[-1] == "WARNING g-0 (attempt 1): refused, request 39 (seen 32 times)"
 
 
 def test_a_pass_that_acts_is_a_line_and_one_that_does_not_is_none(

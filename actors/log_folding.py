@@ -1,0 +1,107 @@
+"""Which events of a cluster's life are worth a line of the log, and when again (design §5; F29).
+
+A failure that repeats is written at counts 1, 2, 4, 8, ... and then hourly, with its count.  What a
+failing node goes through on the way to its next failure (leased, booted, destroyed, begun anew) is
+written the first time only.  A node that fails after it was ready for a while is news again, from
+its first line on; one that is lost right after each start is not.
+
+Decides, and writes nothing.
+"""
+
+import re
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from cluster_reconciler.actors.events import ClusterEvent, EventKind
+from cluster_reconciler.actors.trace_log import RepeatedFailureFilter
+from cluster_reconciler.messages import LogicalNodeId
+
+FAILURES = frozenset({EventKind.FAILED, EventKind.RETRY, EventKind.WARNING})
+_UNFOLDED = frozenset({EventKind.REFUSED, EventKind.OUTPUT})
+"""Below INFO: whoever asks for them wants them all."""
+
+VARIETY_MAX = 8
+"""Of one node's failures, so many are told apart; a cloud may give each a number of its own."""
+
+STEPS_MAX = 64
+
+_VARYING = re.compile(r", next try at .*|; its last output: .*", re.DOTALL)
+_NUMBER = re.compile(r"\d+")
+
+
+class _Seen(Struct):
+    """What was written of one node since it was news last."""
+
+    failures: set[tuple[object, ...]]
+    steps: set[tuple[EventKind, str]]
+    ready_since: datetime | None = None
+
+
+class LogFolding:
+    """Not safe for threads: the driver's."""
+
+    def __init__(self, stable_after: timedelta) -> None:
+        """`stable_after`: ready for so long, a node has recovered (design rule 7)."""
+        self._stable_after = stable_after
+        self._repeats = RepeatedFailureFilter()
+        self._nodes: dict[LogicalNodeId, _Seen] = {}
+
+    def line(self, event: ClusterEvent) -> str | None:
+        """What to write of the event; None: nothing."""
+        if event.kind in _UNFOLDED:
+            return event.text
+        if event.node is None:
+            return self._failure(event, _key(event)) if event.kind in FAILURES else event.text
+        seen = self._seen(event.node, event.at)
+        if event.kind is EventKind.READY:
+            seen.ready_since = event.at
+        if event.kind in FAILURES:
+            seen.ready_since = None
+            key = _key(event)
+            if key not in seen.failures and len(seen.failures) >= VARIETY_MAX:
+                key = (event.node, event.kind, None)
+            seen.failures.add(key)
+            return self._failure(event, key)
+        if event.kind is EventKind.REAPED:
+            self._forget(event.node)
+            return event.text
+        step = (event.kind, _NUMBER.sub("#", event.text))
+        if step in seen.steps or len(seen.steps) >= STEPS_MAX:
+            return None
+        seen.steps.add(step)
+        return event.text
+
+    def pass_line(self, said: str, now: datetime) -> str | None:
+        """The same for a pass that did the same as one before it."""
+        count = self._repeats.count(("pass", said), now)
+        return None if count is None else f"{said}{_seen_times(count)}"
+
+    def _failure(self, event: ClusterEvent, key: tuple[object, ...]) -> str | None:
+        count = self._repeats.count(key, event.at)
+        return None if count is None else f"{event.text}{_seen_times(count)}"
+
+    def _seen(self, node: LogicalNodeId, now: datetime) -> _Seen:
+        found = self._nodes.get(node)
+        since = found.ready_since if found is not None else None
+        if since is not None and now - since >= self._stable_after:
+            self._forget(node)
+            found = None
+        if found is None:
+            found = self._nodes[node] = _Seen(set(), set())
+        return found
+
+    def _forget(self, node: LogicalNodeId) -> None:
+        """What is over is written at once when it comes again."""
+        seen = self._nodes.pop(node, None)
+        for key in seen.failures if seen is not None else ():
+            self._repeats.forget(key)
+
+
+def _key(event: ClusterEvent) -> tuple[object, ...]:
+    """An identical failure of one node, whenever its next try is and whatever it printed."""
+    return (event.node, event.kind, _VARYING.sub("", event.text))
+
+
+def _seen_times(count: int) -> str:
+    return f" (seen {count} times)" if count > 1 else ""
