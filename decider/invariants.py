@@ -73,7 +73,7 @@ def check_step(before: ClusterState, after: ClusterState) -> None:
     assert went[0] <= went[1], f"the attempt allocator went back from {went[0]} to {went[1]}"
     seen = (before.observed_generation, after.observed_generation)
     assert seen[0] <= seen[1], f"observed_generation went back from {seen[0]} to {seen[1]}"
-    for node_id in before.nodes.keys() | after.nodes.keys():
+    for node_id in {**before.nodes, **after.nodes}:
         old, new = before.nodes.get(node_id), after.nodes.get(node_id)
         if new is not old:
             check_change(node_id, old, new, next_before=went[0], next_after=went[1])

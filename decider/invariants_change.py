@@ -174,6 +174,8 @@ def _check_fold(node_id: LogicalNodeId, old: ManagedNode, new: ManagedNode) -> N
     _check_ambiguity(node_id, old, new, answered)
     _check_first_failure(node_id, old, new)
     _check_counts(node_id, old, new, answered)
+    if answered is not None:
+        _check_no_spin(node_id, old, new, answered)
 
 
 def _what_no_fold_changes(node: ManagedNode) -> tuple[object, ...]:
@@ -325,6 +327,27 @@ def _check_counts(
         )
         assert asked, f"{node_id}: counts a failed cancel of nothing"
         assert cancels == 1, f"{node_id}: counts {cancels} failed cancels at once"
+
+
+def _check_no_spin(
+    node_id: LogicalNodeId, old: ManagedNode, new: ManagedNode, answered: PendingOperation
+) -> None:
+    """An answer that changes nothing is followed by a wait: what would ask the very same again at
+    once would keep the driver and the provider busy for ever (design rules 15, 17, 18)."""
+    strives = is_live(old) and not old.record.ready
+    cancels = answered.kind is OperationKind.CANCEL_BOOTSTRAP
+    settled = cancels and old.active_bootstrap is None  # The session's own end came first.
+    asks_again = strives or answered.kind in RELEASING or answered.adopt_only
+    if asks_again and not settled and _what_is_sought(new) == _what_is_sought(old):
+        assert new.retry.next_effect_at is not None, (
+            f"{node_id}: {answered.kind} would be asked again at once; {facts_of(new)}"
+        )
+
+
+def _what_is_sought(node: ManagedNode) -> tuple[object, ...]:
+    record = node.record
+    known = (record.lease, record.connection, node.active_bootstrap)
+    return (*known, record.ready, record.failed_at, node.retry.ambiguous_operation)
 
 
 def _differing(expected: Struct, found: Struct) -> str:

@@ -198,13 +198,14 @@ def _check_nobody_is_forgotten(
     """A node without an action has something to wait for (§14.3, §14.12)."""
     acting, held = {action.node for action in plan.actions}, set(plan.held_back)
     starved = []
-    for node_id in desired.nodes.keys() - observed.nodes.keys() - acting:
+    for node_id in sorted(desired.nodes.keys() - observed.nodes.keys() - acting):
         assert plan.allocator_exhausted, f"{node_id}: desired only, expected Insert, found nothing"
         starved.append(node_id)
     for node_id, node in observed.nodes.items():
         if node_id in acting:
             continue
-        if node_id in desired.nodes and _is_destroyed(node) and plan.allocator_exhausted:
+        due = _is_destroyed(node) and not _is_ahead(node.retry.restart_at, now)
+        if plan.allocator_exhausted and due and node_id in desired.nodes:
             starved.append(node_id)
             continue
         _check_waits(node_id, node, desired.nodes.get(node_id), now, held=node_id in held)
@@ -308,7 +309,7 @@ def _check_limits(observed: ClusterState, desired: ExpandedShape, plan: Reconcil
         node = observed.nodes[node_id]
         releases = node.intent is NodeIntent.DELETING
         held.setdefault((node.record.desired.provider, releases), []).append(node_id)
-    for place in asking.keys() | held.keys():
+    for place in {**asking, **held}:
         limits = desired.shape.limits.get(place[0])
         limit = DEFAULT_IN_FLIGHT if limits is None else limits.in_flight
         taken, takers, others = out.get(place, 0), asking.get(place, []), held.get(place, [])

@@ -19,6 +19,7 @@ from cluster_reconciler.decider import (
 )
 from cluster_reconciler.decider.invariants import check_change
 from cluster_reconciler.messages import (
+    BootstrapCancelled,
     BootstrapClosed,
     BootstrapConvergenceAccepted,
     BootstrapObserved,
@@ -249,6 +250,11 @@ HEALTHY: list[Ends] = [
     ),
     lambda: (destroying(), answered(destroying(), LeaseDestroyed())),
     lambda: (cancelling(), answered(cancelling(), failed())),
+    # the session's own end came before the cancel's answer: the destroy may follow at once
+    lambda: (
+        fold(cancelling(), BootstrapClosed(SESSION)),
+        answered(fold(cancelling(), BootstrapClosed(SESSION)), BootstrapCancelled()),
+    ),
     # an earlier create is still in doubt, so that its retry's failure counts while deleting
     lambda: (
         deleting(dispatched(unsure_create(), at(9))),

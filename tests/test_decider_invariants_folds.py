@@ -298,6 +298,22 @@ FOLDED: list[tuple[str, Ends]] = [
         lambda: (destroying(), cancels(answered(destroying(), failed()), 1)),
     ),
     (
+        "lookup_endpoint would be asked again at once",
+        lambda: (looking_up(), idle(looking_up())),
+    ),
+    ("cancel_bootstrap would be asked again", lambda: (cancelling(), idle(cancelling()))),
+    ("destroy_lease would be asked again", lambda: (destroying(), idle(destroying()))),
+    (
+        "create_lease would be asked again at once",
+        lambda: (
+            dispatched(deleting(unsure_create()), at(9)),
+            retrying(
+                idle(dispatched(deleting(unsure_create()), at(9))),
+                next_effect_at=None,
+            ),
+        ),
+    ),
+    (
         "counts 2 failed cancels at once",
         lambda: (cancelling(), cancels(answered(cancelling(), failed()), 2)),
     ),
