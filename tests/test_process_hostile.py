@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from cluster_reconciler.executors.node.streams import LINE_BYTES_MAX
 from cluster_reconciler.executors.provider import ProviderError
 from cluster_reconciler.executors.providers.process import Containment
 from cluster_reconciler.executors.providers.process import files as process_files
-from cluster_reconciler.executors.providers.process.files import mounts_below, remove_tree
+from cluster_reconciler.executors.providers.process.files import mounts_at, remove_tree
 from cluster_reconciler.messages import BootSpec, RunId
 from tests.process_kit import Ground
 
@@ -57,6 +58,20 @@ def test_a_secret_that_a_command_prints_gets_nowhere(
     assert (len(node.left) == 1) is after_the_join
 
 
+def test_a_secret_across_the_bound_of_a_line_gets_nowhere(ground: Ground) -> None:
+    """Lines are cut at 64 KiB, and what is read comes in pieces of any size."""
+    node = ground.create(ground.node())
+    line = f'printf \'%{LINE_BYTES_MAX - 9}s%s\' x "$API_KEY"; sleep 0.2; echo "$API_KEY"; exit 3'
+    boot = BootSpec(start_swactor_command=line, env={"API_KEY": "env:SECRET"})
+
+    ground.bootstrap(node, boot, env={"API_KEY": SECRET})
+    reason = node.wait_lost()
+
+    told = [reason, *(text for _, _, text in node.lines)]
+    assert not [text[-40:] for text in told if "s3cr" in text or "test" in text]
+    assert sum(text.count("***") for text in node.said) == 2
+
+
 def test_pipes_in_the_place_of_our_files_make_nobody_wait(ground: Ground) -> None:
     # Given a node that puts pipes where its log and its identity were, and dies without a word
     one = ground.start(
@@ -94,13 +109,12 @@ def test_what_is_mounted_below_a_lease_is_never_removed(
     node = ground.start("touch precious; exec sleep 1000")
     node.wait_joined()
     mounted = f"{node.directory}/work/data"
-    monkeypatch.setattr(
-        "cluster_reconciler.executors.providers.process.leases.mounts_below",
-        lambda _path: [mounted],
-    )
+    monkeypatch.setattr(process_files, "mounts_at", lambda _path: [mounted])
 
     # When it is destroyed
-    with pytest.raises(ProviderError, match=f"{mounted} is mounted below it: unmount that first"):
+    with pytest.raises(
+        ProviderError, match=f"a file system is mounted at {mounted}: unmount that first"
+    ):
         ground.destroy(node)
 
     # Then nothing was removed, and it still is a lease
@@ -121,9 +135,9 @@ def test_mounts_are_read_with_their_real_names(
     table.write_bytes(lines)
     monkeypatch.setattr(process_files, "MOUNTS", table)
 
-    assert mounts_below(Path("/srv/a b")) == ["/srv/a b/work/data"]
+    assert mounts_at(Path("/srv/a b")) == ["/srv/a b/work/data", "/srv/a b"]
     monkeypatch.setattr(process_files, "MOUNTS", tmp_path / "none")
-    assert mounts_below(Path("/srv/a b")) == []
+    assert mounts_at(Path("/srv/a b")) == []
 
 
 def test_folders_that_shut_their_owner_out_are_opened_again(ground: Ground) -> None:

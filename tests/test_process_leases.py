@@ -110,6 +110,14 @@ def ruined(place: Path, how: str, neighbour: Path) -> None:
         case "identity is a pipe":
             identity.unlink()
             os.mkfifo(identity)
+        case "identity is huge":
+            with identity.open("r+b") as file:
+                file.truncate(8 * 1024**3)
+        case "identity is deep":
+            identity.write_text('{"x":' + "[" * 200_000, encoding="utf-8")
+        case "identity is a link":
+            identity.unlink()
+            identity.symlink_to("/proc/kmsg")
         case "identity is another's":
             shutil.copy(neighbour / "identity.json", identity)
         case "a file":
@@ -124,6 +132,9 @@ RUINS = (
     "identity is broken",
     "identity is a folder",
     "identity is a pipe",
+    "identity is huge",
+    "identity is deep",
+    "identity is a link",
     "identity is another's",
     "a file",
     "a link",
@@ -166,6 +177,31 @@ def test_what_cannot_be_read_is_put_aside_for_the_next_process(
     assert aside.name.startswith(f"run-7-{place.name}-")
     leased(provider, 7, attempt=1)
     assert [lease.identity for lease in provider.list_leases(RunId(7))] == [identity, neighbour]
+
+
+def test_a_run_folder_that_is_none_is_put_aside(provider: ProcessProvider, tmp_path: Path) -> None:
+    (tmp_path / "run-7").write_text("precious", encoding="utf-8")
+    assert provider.list_leases(RunId(7)) == []
+
+    provider.lock_run(RunId(7)).close()
+
+    [aside] = provider.ended_dir.iterdir()
+    assert aside.read_text(encoding="utf-8") == "precious"
+    leased(provider, 7)
+
+
+def test_what_a_node_says_of_its_processes_is_taken_for_no_more_than_that(
+    provider: ProcessProvider,
+) -> None:
+    identity = leased(provider, 7)
+    told = '{"command": [4, 5], "directory": [1, 2], "\\u001b[31m": [6, 7]}'
+    (directory(provider, identity) / "processes.json").write_text(told, encoding="utf-8")
+
+    described = provider.describe_node(identity)
+
+    assert set(described) == {"directory", "logs_when_ended", "command"}
+    assert described["directory"] == str(directory(provider, identity))
+    assert described["command"].endswith("pid 4, started 5")
 
 
 def test_a_lease_that_cannot_be_made_leaves_nothing(

@@ -109,7 +109,7 @@ class Agent:
                 command = self._begin(spec["start_command"])
                 machine.write_processes(spec["lease_dir"], command=machine.outer_pid(command.pid))
             self._tails = [
-                Tail(path, stream, reports.line)
+                Tail(path, stream, reports.line, self._mask)
                 for stream in ("stdout", "stderr")
                 for path in spec[f"{stream}_sources"]
             ]

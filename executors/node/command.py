@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
+    from cluster_reconciler.executors.node.masking import Mask
     from cluster_reconciler.executors.node.streams import LineReader
 else:
     from streams import LineReader
@@ -30,10 +31,9 @@ class Command:
         env: dict[str, str],
         directory: str,
         tell: Callable[[str, str], None],
-        mask: Callable[[str], str],
+        mask: "Mask",
     ) -> None:
         """`tell(stream, text)` hears each line, without what `mask` hides."""
-        self._mask = mask
         self.line = line
         self.status: int | None = None
         """What `waitpid` said, once it has ended."""
@@ -50,12 +50,11 @@ class Command:
         os.close(out_write)
         os.close(err_write)
         self.readers = {
-            out_read: LineReader(out_read, lambda text: self._line("stdout", text)),
-            err_read: LineReader(err_read, lambda text: self._line("stderr", text)),
+            out_read: LineReader(out_read, lambda text: self._line("stdout", text), mask),
+            err_read: LineReader(err_read, lambda text: self._line("stderr", text), mask),
         }
 
     def _line(self, stream: str, text: str) -> None:
-        text = self._mask(text)
         self._last.append(text)
         self._tell(stream, text)
 

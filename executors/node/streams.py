@@ -2,6 +2,10 @@
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cluster_reconciler.executors.node.masking import Mask
 
 LINE_BYTES_MAX = 64 * 1024
 READ_BYTES = 64 * 1024
@@ -11,23 +15,30 @@ DRAIN_BYTES_MAX = 4 * 1024 * 1024
 class _Lines:
     """Cuts bytes into lines."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, tell: Callable[[str], None], mask: "Mask") -> None:
         self._tell = tell
+        self._mask = mask
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            for begin in range(0, max(1, len(line)), LINE_BYTES_MAX):
-                self._tell(_text(line[begin : begin + LINE_BYTES_MAX]))
-        while len(self._rest) > LINE_BYTES_MAX:
-            self._tell(_text(self._rest[:LINE_BYTES_MAX]))
-            self._rest = self._rest[LINE_BYTES_MAX:]
+            self._cut(self._mask.line(line))
+        # Not before the rest of a secret that the bound may fall into has come as well.
+        while len(self._rest) > LINE_BYTES_MAX + self._mask.length_max:
+            self._rest = self._mask.line(self._rest)
+            if len(self._rest) > LINE_BYTES_MAX + self._mask.length_max:
+                self._tell(_text(self._rest[:LINE_BYTES_MAX]))
+                self._rest = self._rest[LINE_BYTES_MAX:]
 
     def end(self) -> None:
         if self._rest:
-            self._tell(_text(self._rest))
+            self._cut(self._mask.line(self._rest))
             self._rest = b""
+
+    def _cut(self, line: bytes) -> None:
+        for begin in range(0, max(1, len(line)), LINE_BYTES_MAX):
+            self._tell(_text(line[begin : begin + LINE_BYTES_MAX]))
 
 
 def _text(line: bytes) -> str:
@@ -37,10 +48,10 @@ def _text(line: bytes) -> str:
 class LineReader:
     """The lines of one pipe."""
 
-    def __init__(self, descriptor: int, tell: Callable[[str], None]) -> None:
+    def __init__(self, descriptor: int, tell: Callable[[str], None], mask: "Mask") -> None:
         self._descriptor = descriptor
         os.set_blocking(descriptor, False)
-        self._lines = _Lines(tell)
+        self._lines = _Lines(tell, mask)
         self.open = True
 
     def read(self) -> bool:
@@ -75,9 +86,11 @@ class LineReader:
 class Tail:
     """The lines that are added to a file, from its beginning on, wherever it comes and goes."""
 
-    def __init__(self, path: str, stream: str, tell: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, path: str, stream: str, tell: Callable[[str, str], None], mask: "Mask"
+    ) -> None:
         self._path = path
-        self._lines = _Lines(lambda text: tell(stream, text))
+        self._lines = _Lines(lambda text: tell(stream, text), mask)
         self._descriptor: int | None = None
         self._identity: tuple[int, int] | None = None
 

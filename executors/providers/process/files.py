@@ -13,19 +13,27 @@ from pathlib import Path
 
 MOUNTS = Path("/proc/self/mountinfo")
 REMOVE_SECONDS = 60.0
+FILE_BYTES_MAX = 1024 * 1024
+"""Our own files are far below that."""
 
 
 def read_regular_file(path: Path | str, *, last_bytes: int | None = None) -> bytes:
-    """The file's content, or the end of it; raises OSError, also when it is no regular file: to
-    open a pipe would wait for whoever writes to it."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    """The file's content, or the end of it.
+
+    Raises:
+        OSError: it cannot be read; is no regular file (to open a pipe would wait for whoever
+            writes to it, and a link leads anywhere); or is larger than FILE_BYTES_MAX.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(f"{path}: expected a regular file")
         if last_bytes is not None:
             file.seek(max(0, found.st_size - last_bytes))
-        return file.read(-1 if last_bytes is None else last_bytes)
+        elif found.st_size > FILE_BYTES_MAX:
+            raise OSError(f"{path}: expected at most {FILE_BYTES_MAX} bytes")
+        return file.read(FILE_BYTES_MAX if last_bytes is None else last_bytes)
 
 
 def open_log(path: str, flags: int) -> int:
@@ -50,11 +58,9 @@ def remove_tree(path: Path) -> bool:
     """Remove the folder and all below it, or what else has its name; whether nothing is left.
 
     Raises:
-        OSError: another file system is mounted below it, whose files are nobody's to remove.
+        OSError: another file system is mounted there, whose files are nobody's to remove.
     """
-    mounted = mounts_below(path)
-    if mounted:
-        raise OSError(f"{mounted[0]} is mounted below it: unmount that first")
+    refuse_mounts(path)
     try:
         if path.is_symlink() or not path.is_dir():
             path.unlink()
@@ -82,15 +88,23 @@ def _remove_what_resists(path: Path) -> None:
             )
 
 
-def mounts_below(path: Path) -> list[str]:
-    """Where other file systems are mounted below the folder; none where the system does not say."""
+def refuse_mounts(path: Path) -> None:
+    """Raises OSError: another file system is mounted on the folder, or below it."""
+    mounted = mounts_at(path)
+    if mounted:
+        raise OSError(f"a file system is mounted at {mounted[0]}: unmount that first")
+
+
+def mounts_at(path: Path) -> list[str]:
+    """Where other file systems are mounted on the folder or below it; none where the system does
+    not say."""
     try:
         lines = MOUNTS.read_bytes().splitlines()
     except OSError:
         return []
-    below = os.fsencode(path) + b"/"
+    own = os.fsencode(path)
     points = (_unescaped(line.split(b" ")[4]) for line in lines)
-    return [os.fsdecode(point) for point in points if point.startswith(below)]
+    return [os.fsdecode(point) for point in points if point == own or point.startswith(own + b"/")]
 
 
 def _unescaped(point: bytes) -> bytes:

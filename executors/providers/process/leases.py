@@ -20,8 +20,8 @@ from msgspec import Struct
 from cluster_reconciler.executors.node.machine import own_pid
 from cluster_reconciler.executors.providers.process.files import (
     has_content,
-    mounts_below,
     read_regular_file,
+    refuse_mounts,
     regain,
     remove_tree,
 )
@@ -42,6 +42,9 @@ ENDED_DAYS_MAX = 7
 KEPT = ("stdout.log", "stdout.log.1", "stderr.log", "stderr.log.1", SHIM_LOG)
 
 SLUG_MAX = 60
+
+PARTS = ("shim", "agent", "command")
+"""The processes that a node tells of itself."""
 
 
 class LeaseRecord(Struct, frozen=True):
@@ -108,7 +111,7 @@ class LeaseDirectories:
         try:
             text = read_regular_file(path / "identity.json")
             record = msgspec.json.decode(text, type=LeaseRecord)
-        except (OSError, msgspec.MsgspecError):
+        except Exception:  # noqa: BLE001 - a node may have written anything there
             return None
         return record if self.path(record.identity) == path else None
 
@@ -116,16 +119,17 @@ class LeaseDirectories:
         """The pid and start time of each part of the node, as far as it has told them."""
         try:
             text = read_regular_file(path / "processes.json")
-            return msgspec.json.decode(text, type=dict[str, tuple[int, int]])
-        except (OSError, msgspec.MsgspecError):
+            found = msgspec.json.decode(text, type=dict[str, tuple[int, int]])
+        except Exception:  # noqa: BLE001 - a node may have written anything there
             return {}
+        return {part: found[part] for part in PARTS if part in found}
 
     def listing(self, run_id: RunId) -> list[tuple[Path, LeaseRecord]]:
         """Every lease of the run, whoever made it."""
         regain(self._run(run_id))
         try:
             entries = sorted(self._run(run_id).iterdir())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         found = ((path, self.read(path)) for path in entries)
         return [(path, record) for path, record in found if record is not None]
@@ -141,8 +145,7 @@ class LeaseDirectories:
         lease is still there; logs that cannot be kept are no reason."""
         for directory in (path.parent, path):
             regain(directory)
-        if mounted := mounts_below(path):
-            raise OSError(f"{mounted[0]} is mounted below it: unmount that first")
+        refuse_mounts(path)
         if path.is_dir() and not path.is_symlink():
             try:
                 self._keep_logs(path)
@@ -191,19 +194,26 @@ class LeaseDirectories:
         """For the holder of the lock: remove what a killed process left half made or half removed,
         and put aside what a node made of its folder.  Nothing runs in either, no listing shows
         them, and their names may come again."""
-        regain(self._run(run_id))
+        run = self._run(run_id)
+        regain(run)
         with contextlib.suppress(OSError):
-            for path in tuple(self._run(run_id).iterdir()):
+            if os.path.lexists(run) and (run.is_symlink() or not run.is_dir()):
+                self._put_aside(run, run.name)
+                return
+            for path in tuple(run.iterdir()):
                 regain(path)
                 if self.read(path) is not None:
                     continue
                 if path.is_dir() and not os.path.lexists(path / "identity.json"):
                     remove_tree(path)
                 else:
-                    self.ended_dir.mkdir(exist_ok=True, mode=0o700)
-                    aside = self.ended_dir / f"{path.parent.name}-{path.name}-{_ended_at()}"
-                    path.rename(aside)
-                    logger.warning("{} is no lease that can be read: put aside as {}", path, aside)
+                    self._put_aside(path, f"{run.name}-{path.name}")
+
+    def _put_aside(self, path: Path, name: str) -> None:
+        self.ended_dir.mkdir(exist_ok=True, mode=0o700)
+        aside = self.ended_dir / f"{name}-{_ended_at()}"
+        path.rename(aside)
+        logger.warning("{} is no lease that can be read: put aside as {}", path, aside)
 
 
 def _ended_at() -> str:
