@@ -65,7 +65,7 @@ def node_events(
         return [ClusterEvent(at, EventKind.REAPED, node_id, old.attempt, "gone")]
     if old is None or old.attempt != new.attempt:
         return [_begun(node_id, old, new, at)]
-    told = [*_turns(old, new), *_failures(old, new), *_progress(old, new)]
+    told = [*_turns(old, new), *_failures(old, new, at), *_progress(old, new)]
     return [ClusterEvent(at, kind, node_id, new.attempt, text) for kind, text in told]
 
 
@@ -87,14 +87,19 @@ def _turns(old: ManagedNode, new: ManagedNode) -> list[tuple[EventKind, str]]:
     return told
 
 
-def _failures(old: ManagedNode, new: ManagedNode) -> list[tuple[EventKind, str]]:
+def _failures(old: ManagedNode, new: ManagedNode, at: datetime) -> list[tuple[EventKind, str]]:
     if new.record.failed_at is not None and old.record.failed_at is None:
-        return [(EventKind.FAILED, f"failed: {new.record.failed_reason}")]
+        text = f"failed: {new.record.failed_reason}{_next_try(new.retry.restart_at, at)}"
+        return [(EventKind.FAILED, text)]
     if new.retry.consecutive_failures > old.retry.consecutive_failures:
-        wait = new.retry.next_effect_at
-        until = f", next try at {wait:%H:%M:%S}" if wait is not None else ""
-        return [(EventKind.RETRY, f"{new.retry.last_error}{until}")]
+        text = f"{new.retry.last_error}{_next_try(new.retry.next_effect_at, at)}"
+        return [(EventKind.RETRY, text)]
     return []
+
+
+def _next_try(due: datetime | None, at: datetime) -> str:
+    """A span and no time of day: readers live in other time zones than the state."""
+    return "" if due is None else f", next try in {(due - at).total_seconds():.3g} s"
 
 
 def _progress(old: ManagedNode, new: ManagedNode) -> list[tuple[EventKind, str]]:

@@ -5,17 +5,19 @@ That is in tests, and in a host that hunts a defect.  It changes and repairs not
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from cluster_reconciler.decider import (
     ClusterState,
     ExpandedShape,
     ManagedNode,
     ReconcilePlan,
+    check_change,
     check_converged,
     check_dispatch,
+    check_node,
     check_plan,
     check_state,
-    check_step,
 )
 from cluster_reconciler.messages import LogicalNodeId, NodeAttemptId, PlannedEffect
 
@@ -48,14 +50,11 @@ class InvariantGuard:
         next_attempts: tuple[NodeAttemptId, NodeAttemptId],
     ) -> None:
         """One node's step, and the allocator's before and after: all that one message changes."""
-        if not self._on:
-            return
-        before, after = (
-            ClusterState(0, next_attempt, {} if node is None else {node_id: node})
-            for node, next_attempt in zip((old, new), next_attempts, strict=True)
-        )
-        self._must_hold(check_state, after)
-        self._must_hold(check_step, before, after)
+        next_before, next_after = next_attempts
+        if new is not None:
+            self._must_hold(check_node, node_id, new, next_after)
+        change = partial(check_change, next_before=next_before, next_after=next_after)
+        self._must_hold(change, node_id, old, new)
 
     def rest(self, state: ClusterState, desired: ExpandedShape) -> None:
         """The whole state, after a pass."""

@@ -26,7 +26,7 @@ VARIETY_MAX = 8
 
 STEPS_MAX = 64
 
-_VARYING = re.compile(r", next try at .*|; its last output: .*", re.DOTALL)
+_VARYING = re.compile(r", next try in .*|; its last output: .*", re.DOTALL)
 _NUMBER = re.compile(r"\d+")
 
 

@@ -239,7 +239,7 @@ def described(status: ClusterStatus, providers: Iterable[Provider]) -> tuple[Nod
 
 
 def _described(run_id: RunId, node: NodeStatus, provider: DescribesNodes | None) -> NodeStatus:
-    if provider is None or node.lease_id is None or node.attempt is None:
+    if provider is None or node.attempt is None:
         return node
     try:
         details = provider.describe_node(AttemptIdentity(run_id, node.node, node.attempt))

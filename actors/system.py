@@ -90,8 +90,9 @@ class ActorSystem:
         """Count and log a message that nobody will handle."""
         with self._lock:
             self.undelivered += 1
+            level = "DEBUG" if self._stopping else "WARNING"
         self._log.write(
-            "WARNING",
+            level,
             ("undelivered", message_type),
             f"{message_type} was told to actor {actor}, which has ended: nobody handles it",
         )

@@ -4,8 +4,10 @@ from cluster_reconciler.decider.convergence import (
     is_converged,
 )
 from cluster_reconciler.decider.invariants import (
+    check_change,
     check_converged,
     check_dispatch,
+    check_node,
     check_plan,
     check_state,
     check_step,
@@ -76,8 +78,10 @@ __all__ = [
     "RetryState",
     "Row",
     "backoff",
+    "check_change",
     "check_converged",
     "check_dispatch",
+    "check_node",
     "check_plan",
     "check_state",
     "check_step",

@@ -53,12 +53,12 @@ def test_a_failure_that_repeats_is_folded_for_each_node_apart(
     # Given two nodes that fail the same way, again and again, each time with another next try
     for second in range(5):
         for node in ("g-0", "g-1"):
-            text = f"sold out, next try at {second}"
+            text = f"sold out, next try in {second} s"
             told(host, second, EventKind.RETRY, node, text)
 
     # Then each is written at counts 1, 2 and 4
     assert log == [
-        f"WARNING {node} (attempt 1): sold out, next try at {second}{seen}"
+        f"WARNING {node} (attempt 1): sold out, next try in {second} s{seen}"
         for second, seen in ((0, ""), (1, " (seen 2 times)"), (3, " (seen 4 times)"))
         for node in ("g-0", "g-1")
     ]

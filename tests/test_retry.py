@@ -149,3 +149,19 @@ def test_a_negative_duration_is_refused_by_name(field: str) -> None:
 def test_a_least_delay_of_nothing_is_refused(least: timedelta) -> None:
     with pytest.raises(ValueError, match="least_delay must be greater than 0"):
         RetryPolicy(least_delay=least)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"jitter": True}, "jitter must be between 0 and 1, found True"),
+        ({"jitter": "0.5"}, "jitter must be between 0 and 1, found '0.5'"),
+        ({"seed": "x"}, "seed must be a whole number, found 'x'"),
+        ({"seed": True}, "seed must be a whole number, found True"),
+        ({"max_delay": 60}, "max_delay must be a timedelta, found 60"),
+        ({"least_delay": 0.01}, "least_delay must be a timedelta, found 0.01"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused(wrong: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        RetryPolicy(**wrong)  # type: ignore[arg-type]

@@ -336,6 +336,19 @@ container_path = "/mnt"
         assert self.cautions(tmp_path, SOUND) == []
 
 
+def test_a_time_to_join_after_that_is_none_is_a_fault(tmp_path: Path) -> None:
+    options = '[groups.shape]\noptions = { join_after = "soon" }\n'
+    text = SOUND.replace("[groups.swarm_join]", f"{options}[groups.swarm_join]")
+    (tmp_path / "shape.toml").write_text(text)
+
+    [fault] = load(str(tmp_path / "shape.toml")).faults
+
+    assert str(fault).endswith(
+        "shape.toml:11: groups[0].shape.options.join_after: expected a time below a day, such as "
+        '"500ms" or "2s", found the string "soon"'
+    )
+
+
 def test_a_token_in_place_of_its_reference_is_a_fault_that_does_not_quote_it(
     tmp_path: Path,
 ) -> None:

@@ -16,7 +16,7 @@ from cluster_reconciler.actors.stepping_words import (
     ready,
     shape,
 )
-from cluster_reconciler.decider import ClusterState
+from cluster_reconciler.decider import ManagedNode
 from cluster_reconciler.messages import PlannedEffect
 
 
@@ -24,10 +24,10 @@ def test_a_broken_invariant_fails_the_test_that_drives(monkeypatch: pytest.Monke
     # Given a cluster in which the next check finds something
     c = cluster()
 
-    def finds(*_values: object) -> None:
+    def finds(*_values: object, **_named: object) -> None:
         raise AssertionError("g-0: two leases")
 
-    monkeypatch.setattr("cluster_reconciler.actors.invariant_guard.check_step", finds)
+    monkeypatch.setattr("cluster_reconciler.actors.invariant_guard.check_change", finds)
 
     # Then whoever drives it hears of it, though the driver of a host would go on
     with pytest.raises(InvariantBroken, match="g-0: two leases"):
@@ -35,10 +35,10 @@ def test_a_broken_invariant_fails_the_test_that_drives(monkeypatch: pytest.Monke
 
 
 def test_a_cluster_without_checks_does_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    def finds(*_values: object) -> None:
+    def finds(*_values: object, **_named: object) -> None:
         raise AssertionError("not asked for")
 
-    monkeypatch.setattr("cluster_reconciler.actors.invariant_guard.check_step", finds)
+    monkeypatch.setattr("cluster_reconciler.actors.invariant_guard.check_change", finds)
     c = SteppingCluster(shape(), retry=NO_JITTER, start=T0, check_invariants=False)
 
     assert len(c.drive()) == 1
@@ -88,16 +88,16 @@ def test_the_checks_cost_what_changes_and_not_what_there_is(
     """Not timed: counted.  A message about one node looks at that node."""
     c = SteppingCluster(shape(group(count=50)), retry=NO_JITTER, start=T0)
     creates = c.drive()
-    looked_at: list[int] = []
+    looked_at: list[str] = []
 
-    def counts(state: ClusterState) -> None:
-        looked_at.append(len(state.nodes))
+    def counts(node_id: str, _node: ManagedNode, _next: int) -> None:
+        looked_at.append(node_id)
 
-    monkeypatch.setattr("cluster_reconciler.actors.invariant_guard.check_state", counts)
+    monkeypatch.setattr("cluster_reconciler.actors.invariant_guard.check_node", counts)
     c.fail(creates[0], "sold out")
     c.step()
 
-    assert looked_at == [1]
+    assert looked_at == ["g-0"]
 
 
 def test_ready_at_once_for_those_who_need_a_ready_cluster() -> None:

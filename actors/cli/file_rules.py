@@ -22,6 +22,8 @@ from cluster_reconciler.actors.cli.file_cautions import cautions_of
 from cluster_reconciler.actors.cli.file_structs import SwarmEntry
 from cluster_reconciler.actors.cli.provider_kinds import KINDS
 from cluster_reconciler.actors.swarm_address import SwarmListenError, parse_address
+from cluster_reconciler.executors.provider import ProviderError
+from cluster_reconciler.executors.providers.process.node_spec import join_after_of
 from cluster_reconciler.executors.secret_references import is_reference
 from cluster_reconciler.messages import NODES_MAX
 
@@ -102,6 +104,7 @@ def _judge_groups(
         total += count if isinstance(count, int) and 0 <= count <= NODES_MAX else 0
         _judge_env(document, path, group.get("boot"))
         _judge_token(document, path, group.get("swarm_join"))
+        _judge_options(document, path, group.get("shape"))
         cautions.extend(cautions_of(document, path, group))
     if total > NODES_MAX:
         document.fault(("groups",), f"at most {NODES_MAX} nodes together", f"{total}")
@@ -142,6 +145,18 @@ def _judge_token(document: Document, path: Path, join: object) -> None:
         place = (*path, "swarm_join", "join_token_ref")
         found = "a string that names none"
         document.fault(place, 'a reference to a secret: "env:NAME" or "file:PATH"', found)
+
+
+def _judge_options(document: Document, path: Path, shape: object) -> None:
+    options = shape.get("options") if isinstance(shape, dict) else None
+    found = options.get("join_after") if isinstance(options, dict) else None
+    if not isinstance(found, str):
+        return
+    try:
+        join_after_of({"join_after": found}, timedelta(0))
+    except ProviderError:
+        place = (*path, "shape", "options", "join_after")
+        document.fault(place, 'a time below a day, such as "500ms" or "2s"', described(found))
 
 
 def _judge_limits(document: Document, tree: dict[str, object], names: list[str]) -> None:

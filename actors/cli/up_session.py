@@ -125,6 +125,7 @@ class UpSession:
         self._pump: threading.Thread | None = None
         self._events_ended = False
         self._reported: SimpleQueue[object] = SimpleQueue()
+        self._forced = False
 
     # -- called from other threads ----------------------------------------------------------------
 
@@ -211,6 +212,9 @@ class UpSession:
 
     def _drain(self, cluster: DrivenCluster, code: int) -> int:
         timeout = self._options.drain_timeout
+        if self._report.counts is None and (status := bounded(cluster.status, 2.0, None)):
+            # It was interrupted before anybody looked: how it stood then belongs in the report.
+            self._report = replace(self._report, counts=status.counts, nodes=status.nodes)
         self._say_drain(cluster)
         job = self._job("drain", lambda: cluster.drain(timeout))
         try:
@@ -315,6 +319,8 @@ class UpSession:
         self._screen.nodes(status)
 
     def _failed(self, text: str) -> None:
+        if self._forced:
+            return  # The last word is being spoken, and this is only its consequence.
         self._screen.warn(text)
         earlier = self._report.error
         self._report = replace(
@@ -353,6 +359,7 @@ class UpSession:
 
     def _force(self, number: signal.Signals) -> None:
         """End the process within two seconds, whatever the other threads do."""
+        self._forced = True
         cluster = self._cluster
         left = bounded(cluster.possibly_left, 0.5, None) if cluster is not None else None
         first = self._first_signal or number

@@ -5,6 +5,7 @@ It holds secrets, so it goes through that pipe only.  Nothing is started or writ
 
 import json
 import os
+import re
 import shlex
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +15,10 @@ from cluster_reconciler.executors.provider import BootstrapContext, ProviderErro
 from cluster_reconciler.executors.providers.process.processes import LEASE_VARIABLE
 from cluster_reconciler.executors.secret_references import is_reference, parts_to_hide
 from cluster_reconciler.messages import BootSpec
+
+DAY_S = 86_400
+_JOIN_AFTER = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>|ms|s|m|h)")
+_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TMPDIR", "TZ")
 """Of this process's environment a command gets these, and nothing else: no secret leaks by it."""
@@ -83,13 +88,12 @@ def join_after_of(options: dict[str, str], default: timedelta) -> timedelta:
     found = options.get("join_after")
     if found is None:
         return default
-    try:
-        seconds = float(found)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < 86_400:
+    matched = _JOIN_AFTER.fullmatch(found)
+    seconds = float(matched["number"]) * _UNITS[matched["unit"]] if matched is not None else -1.0
+    if not 0 <= seconds < DAY_S:
         raise ProviderError(
-            f"shape.options.join_after must be seconds between 0 and 86400, found {found!r}"
+            'shape.options.join_after must be a time below a day, such as "500ms", "2s" or '
+            f'"1.5" (seconds), found {found!r}'
         )
     return timedelta(seconds=seconds)
 

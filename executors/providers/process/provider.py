@@ -213,7 +213,9 @@ class ProcessProvider:
         """Its folder, where its logs go once it has ended, and its processes, each as (boot, pid,
         start time): the pid alone may be another's tomorrow."""
         path = self._leases.path(identity)
-        found = {"directory": str(path), "logs_when_ended": str(self.ended_dir)}
+        found = {"logs_when_ended": str(self.ended_dir)}
+        if path.is_dir():
+            found["directory"] = str(path)
         boot = boot_id()
         for name, (pid, started) in self._leases.processes(path).items():
             found[name] = f"boot {boot}, pid {pid}, started {started}"
