@@ -134,7 +134,9 @@ def _describe(node: NodeStatus, now: datetime) -> str:
     if node.consecutive_failures > 1:
         parts.append(f"; {node.consecutive_failures} failures in a row")
     if node.last_error is not None:
-        parts.append(f"; last error: {node.last_error}")
+        of = node.last_error_attempt
+        earlier = f" (attempt {of})" if of is not None and of != node.attempt else ""
+        parts.append(f"; last error{earlier}: {node.last_error}")
     return "".join(parts)
 
 

@@ -114,9 +114,7 @@ class Cluster:
         if not isinstance(shape, ClusterShape):
             raise ShapeError(f"expected a ClusterShape, found {type(shape).__name__}")
         shape.expand()
-        for provider in providers:
-            if isinstance(provider, type):
-                raise ValueError(f"providers: expected {provider.__name__}(...), found the class")
+        _refuse_wrong_parts(providers, retry, swarm, trace)
         refuse_unknown_providers(shape, [provider.kind for provider in providers])
         policy = retry if retry is not None else RetryPolicy()
         if policy.seed == 0:
@@ -283,3 +281,23 @@ class Cluster:
 
 def _seconds(timeout: float | timedelta | None) -> float | None:
     return timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+
+
+def _refuse_wrong_parts(
+    providers: Sequence[object], retry: object, swarm: object, trace: object
+) -> None:
+    """Raises ValueError, before anything is locked or begun."""
+    kinds: list[object] = []
+    for provider in providers:
+        if isinstance(provider, type):
+            raise ValueError(f"providers: expected {provider.__name__}(...), found the class")
+        if not hasattr(provider, "kind") or not hasattr(provider, "create_lease"):
+            raise ValueError(f"providers: expected a Provider, found {provider!r}")
+        if provider.kind in kinds:
+            raise ValueError(f"two providers are called {provider.kind!r}; rename one")
+        kinds.append(provider.kind)
+    for name, value, kind in (("retry", retry, RetryPolicy), ("trace", trace, Path)):
+        if value is not None and not isinstance(value, kind):
+            raise ValueError(f"{name}: expected a {kind.__name__}, found {value!r}")
+    if swarm is not None and not hasattr(swarm, "ticket"):
+        raise ValueError(f"swarm: expected a SwarmSource, found {swarm!r}")

@@ -6,13 +6,17 @@ waiting node says what it waits for and until when; the counts add up to the sha
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from itertools import islice
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cluster_reconciler.actors.mailbox_words import one_line
 from cluster_reconciler.decider import ClusterState, ExpandedShape, ManagedNode, ProgressWait
 from cluster_reconciler.decider.convergence import is_converged
 from cluster_reconciler.decider.node import row_of
+from cluster_reconciler.executors.checked_provider import said
 from cluster_reconciler.executors.provider import DescribesNodes, Provider
 from cluster_reconciler.messages import (
     AttemptIdentity,
@@ -26,6 +30,9 @@ from cluster_reconciler.messages import (
     ProviderKind,
     RunId,
 )
+
+DETAILS_MAX = 32
+"""Of one node, so many details are shown."""
 
 
 class FailureNote(Struct, frozen=True, gc=False):
@@ -61,6 +68,8 @@ class NodeStatus(Struct, frozen=True, gc=False):
     """Current: only while the node fails."""
     last_failure: FailureNote | None
     """History: the latest failure of this slot, also when it is long over."""
+    last_error_attempt: NodeAttemptId | None = None
+    """The attempt that the last error is of: it may be an earlier one."""
     details: dict[str, str] = {}
     """What its provider says of it: where its logs are, which its processes are."""
 
@@ -203,6 +212,7 @@ def _node_status(
         consecutive_failures=node.retry.consecutive_failures,
         last_error=node.retry.last_error,
         last_failure=failure,
+        last_error_attempt=node.retry.last_error_attempt,
     )
 
 
@@ -242,10 +252,12 @@ def _described(run_id: RunId, node: NodeStatus, provider: DescribesNodes | None)
     if provider is None or node.attempt is None:
         return node
     try:
-        details = provider.describe_node(AttemptIdentity(run_id, node.node, node.attempt))
-    except Exception as error:  # noqa: BLE001 - a status must not fail for a description
-        details = {"details": f"cannot be told: {error!r}"}
-    return replace(node, details=details)
+        told = provider.describe_node(AttemptIdentity(run_id, node.node, node.attempt))
+        found = msgspec.convert(told, dict[str, str])
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a status must not fail for it
+        found = {"details": f"cannot be told: {said(error)}"}
+    details = {one_line(name): one_line(text) for name, text in found.items()}
+    return replace(node, details=dict(islice(details.items(), DETAILS_MAX)))
 
 
 def _counts(nodes: tuple[NodeStatus, ...]) -> StatusCounts:

@@ -5,6 +5,7 @@ A reader that is too slow loses the oldest events, and is told how many; it neve
 """
 
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
@@ -25,7 +26,8 @@ class Subscriptions:
         self._past: deque[ClusterEvent] = deque(maxlen=past_max)
         self._published = 0
         self._lock = threading.Lock()
-        self._readers: list[_Reader] = []
+        self._readers: weakref.WeakSet[_Reader] = weakref.WeakSet()
+        """Each is kept by its iterator alone: one that is dropped is fed no more."""
         self._closed = False
 
     def publish(self, event: ClusterEvent) -> None:
@@ -48,8 +50,8 @@ class Subscriptions:
             if self._closed:
                 reader.close()
             else:
-                self._readers.append(reader)
-        return self._read(reader)
+                self._readers.add(reader)
+        return _read(reader)
 
     def close(self) -> None:
         """End every reader, once it has read what is there; idempotent."""
@@ -58,14 +60,10 @@ class Subscriptions:
             for reader in self._readers:
                 reader.close()
 
-    def _read(self, reader: "_Reader") -> Iterator[ClusterEvent]:
-        try:
-            while (event := reader.get()) is not None:
-                yield event
-        finally:
-            with self._lock:
-                if reader in self._readers:
-                    self._readers.remove(reader)
+
+def _read(reader: "_Reader") -> Iterator[ClusterEvent]:
+    while (event := reader.get()) is not None:
+        yield event
 
 
 class _Reader:

@@ -23,11 +23,6 @@ from cluster_reconciler.decider.state import (
 )
 from cluster_reconciler.messages import NodeStage
 
-_MEANING = {
-    ProgressWait.ENDPOINT: "the lease has had no endpoint for endpoint_timeout",
-    ProgressWait.JOIN: "the node has not joined the swarm and been handed over for join_timeout",
-}
-
 
 def fail_attempt(
     node: ManagedNode,
@@ -50,6 +45,7 @@ def fail_attempt(
             consecutive_failures=failures,
             restart_at=retry_at(node, failures, now, retry, retry_after),
             last_error=reason,
+            last_error_attempt=node.attempt,
         ),
         progress=None,
         kept=(),
@@ -72,6 +68,7 @@ def count_failure(
             consecutive_failures=failures,
             next_effect_at=retry_at(node, failures, now, retry, retry_after),
             last_error=reason,
+            last_error_attempt=node.attempt,
         ),
     )
 
@@ -113,12 +110,26 @@ def progress_is_due(node: ManagedNode, now: datetime) -> bool:
 
 
 def fail_progress(node: ManagedNode, now: datetime, retry: RetryPolicy) -> ManagedNode:
-    """The wait is over and nothing came; the last error, if any, is part of the reason."""
-    assert node.progress is not None, f"{node.record.logical_node_id}: no wait to end"
-    reason = _MEANING[node.progress.wait]
-    if node.retry.last_error is not None:
+    """The wait is over and nothing came; how far it had come, and the attempt's last error, if
+    any, are part of the reason."""
+    reason = _wait_over(node, retry)
+    if node.retry.last_error is not None and node.retry.last_error_attempt == node.attempt:
         reason = f"{reason}; last error: {node.retry.last_error}"
     return fail_attempt(node, reason, now, retry)
+
+
+def _wait_over(node: ManagedNode, retry: RetryPolicy) -> str:
+    assert node.progress is not None, f"{node.record.logical_node_id}: no wait to end"
+    if node.progress.wait is ProgressWait.ENDPOINT:
+        span = retry.endpoint_timeout.total_seconds()
+        return f"the lease has had no endpoint for endpoint_timeout ({span:g} s)"
+    span = retry.join_timeout.total_seconds()
+    facts = node.record.bootstrap
+    stage = f", its bootstrap is at {facts.last_stage}" if facts is not None else ""
+    return (
+        "the node has not joined the swarm and been handed over for join_timeout "
+        f"({span:g} s){stage}"
+    )
 
 
 def join_progress(now: datetime, retry: RetryPolicy) -> ProgressDeadline:

@@ -83,7 +83,8 @@ def _check_restart(node_id: LogicalNodeId, old: ManagedNode, new: ManagedNode) -
     assert old.record.stage is NodeStage.DESTROYED, f"{node_id}: restarted before destroyed"
     count, was = new.retry.consecutive_failures, old.retry.consecutive_failures
     assert count == was, f"{node_id}: a restart changed the failure count from {was} to {count}"
-    _check_fresh(node_id, new, RetryState(was, last_error=old.retry.last_error))
+    error, of = old.retry.last_error, old.retry.last_error_attempt
+    _check_fresh(node_id, new, RetryState(was, last_error=error, last_error_attempt=of))
     due, at = old.retry.restart_at, new.started_at
     assert at is not None, f"{node_id}: restarted at no time"
     assert due is None or due <= at, f"{node_id}: restarted at {at}, not due before {due}"

@@ -281,4 +281,6 @@ def _unambiguous(node: ManagedNode) -> ManagedNode:
 
 
 def _with_last_error(node: ManagedNode, error: EffectError) -> ManagedNode:
-    return replace(node, retry=replace(node.retry, last_error=error.reason))
+    return replace(
+        node, retry=replace(node.retry, last_error=error.reason, last_error_attempt=node.attempt)
+    )

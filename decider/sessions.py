@@ -212,4 +212,5 @@ def _is_strictly_later(facts: BootstrapFacts, stage: BootstrapStage) -> bool:
 
 
 def _is_later(known: int | None, seen: int | None) -> bool:
-    return seen is not None and (known is None or seen > known)
+    """A number below 0 is none."""
+    return seen is not None and seen > (known if known is not None else -1)

@@ -52,6 +52,8 @@ class RetryState(Struct, frozen=True, gc=False):
     Only adoption or conclusive absence clears it."""
     ambiguous_since: datetime | None = None
     """When that operation was found ambiguous; set together with it."""
+    last_error_attempt: NodeAttemptId | None = None
+    """The attempt that `last_error` is of: it may be an earlier one."""
 
 
 class ProgressWait(StrEnum):

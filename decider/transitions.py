@@ -168,7 +168,11 @@ def _restart(
     node: ManagedNode, new_attempt: NodeAttemptId, desired: LogicalNodeSpec, now: datetime
 ) -> ManagedNode:
     """Only the failure count, and the error that it stands for, outlive the attempt (§5.2)."""
-    retry = RetryState(node.retry.consecutive_failures, last_error=node.retry.last_error)
+    retry = RetryState(
+        node.retry.consecutive_failures,
+        last_error=node.retry.last_error,
+        last_error_attempt=node.retry.last_error_attempt,
+    )
     return replace(fresh_node(new_attempt, desired, now), retry=retry)
 
 

@@ -24,6 +24,7 @@ from tests.decider_words import (
     ENDPOINT,
     LEASE,
     LEASED,
+    ONE,
     SESSION,
     answered,
     at,
@@ -78,7 +79,7 @@ def test_rule_13_adoption_clears_the_ambiguity() -> None:
         answered(unsure_create(), LEASED, at(500)),
         answered(unsure_start(), BootstrapStarted(SESSION), at(500)),
     ):
-        assert node.retry == RetryState(1, last_error="lost")
+        assert node.retry == RetryState(1, last_error="lost", last_error_attempt=ONE)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_rule_15_conclusive_absence_clears_the_ambiguity_and_counts_nothing(
 
     node = answered(unsure, absent, at(500))
 
-    assert node.retry == RetryState(1, last_error="lost")
+    assert node.retry == RetryState(1, last_error="lost", last_error_attempt=ONE)
     assert next_command(node, 500) in {"CreateLease", "StartBootstrap"}
 
 
@@ -216,7 +217,7 @@ def test_rule_19_unless_it_leaves_an_ambiguity(over: object, kind: str) -> None:
 def test_rule_19_cancel_and_destroy_back_off(kind: str) -> None:
     node = answered(EVERY_PENDING[kind](), failed("busy"), at(5))
 
-    assert node.retry == RetryState(1, at(6), last_error="busy")
+    assert node.retry == RetryState(1, at(6), last_error="busy", last_error_attempt=ONE)
 
 
 @OVER

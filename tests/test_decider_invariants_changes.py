@@ -80,7 +80,12 @@ Ends = Callable[[], tuple[ManagedNode | None, ManagedNode | None]]
 
 def fresh(at_time: float = 100, **facts: object) -> ManagedNode:
     """The attempt that a restart of `failed_and_gone` brings, at some time."""
-    retry = replace(new().retry, consecutive_failures=1, last_error="the node is lost: gone")
+    retry = replace(
+        new().retry,
+        consecutive_failures=1,
+        last_error="the node is lost: gone",
+        last_error_attempt=NodeAttemptId(1),
+    )
     return replace(new(attempt=100), started_at=at(at_time), retry=retry, **facts)
 
 

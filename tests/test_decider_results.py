@@ -31,6 +31,7 @@ from tests.decider_words import (
     ENDPOINT,
     LEASE,
     LEASED,
+    ONE,
     POLICY,
     SESSION,
     T0,
@@ -217,14 +218,16 @@ def test_a_definite_failure_keeps_the_attempt_and_backs_off(kind: str) -> None:
     node = answered(before, failed("quota"), at(5))
 
     assert node.record == before.record
-    assert node.retry == RetryState(1, at(6), last_error="quota")
+    assert node.retry == RetryState(1, at(6), last_error="quota", last_error_attempt=ONE)
 
 
 def test_a_definite_failure_to_start_ends_the_attempt() -> None:
     node = answered(starting(), failed("no route"), at(5))
 
     assert (node.record.stage, node.record.failed_at) == (NodeStage.FAILED, at(5))
-    assert node.retry == RetryState(1, None, restart_at=at(6), last_error="no route")
+    assert node.retry == RetryState(
+        1, None, restart_at=at(6), last_error="no route", last_error_attempt=ONE
+    )
 
 
 @pytest.mark.parametrize(("kind", "again"), [("create", CreateLease), ("start", StartBootstrap)])
@@ -241,6 +244,7 @@ def test_l27_an_ambiguous_create_or_start_is_tried_again_by_the_same_attempt(
         1,
         next_effect_at=at(6),
         last_error="lost",
+        last_error_attempt=ONE,
         ambiguous_operation=before.pending.id,
         ambiguous_since=at(5),
     )

@@ -23,6 +23,7 @@ from cluster_reconciler.messages import (
 from tests.decider_words import (
     AMBIGUOUS,
     JOINED,
+    ONE,
     POLICY,
     SESSION,
     T0,
@@ -306,6 +307,7 @@ def test_rule_11_a_lost_node_fails_at_whatever_stage(node: ManagedNode) -> None:
             consecutive_failures=1,
             restart_at=at(4),
             last_error="the node is lost: no heartbeat",
+            last_error_attempt=ONE,
         ),
         progress=None,
     )
@@ -365,3 +367,12 @@ def test_a_node_made_by_hand_may_know_its_session_and_nothing_of_it(
     assert folded.record.stage == observe(known, seen, at(5), POLICY).record.stage
     assert folded.record.bootstrap is not None
     assert folded.record.bootstrap.session_id == SESSION
+
+
+@pytest.mark.parametrize("known", [None, 0, 3])
+def test_a_sequence_number_below_zero_is_none(known: int | None) -> None:
+    node = bootstrapping()
+    if known is not None:
+        node = fold(node, observed(BootstrapStage.CREATED, known, known), at(1))
+
+    assert refused(node, observed(BootstrapStage.CREATED, -3, -1)) == "it says nothing new"

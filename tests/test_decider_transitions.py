@@ -31,6 +31,7 @@ from cluster_reconciler.messages import (
 from tests.decider_words import (
     AMBIGUOUS,
     G0,
+    ONE,
     OTHER_SPEC,
     POLICY,
     SPEC,
@@ -54,7 +55,7 @@ from tests.decider_words import (
     with_failures,
 )
 
-ONE, TWO = NodeAttemptId(1), NodeAttemptId(2)
+TWO = NodeAttemptId(2)
 
 
 def dispatch(attempt: NodeAttemptId = ONE, sequence: int = 1) -> Dispatch:
@@ -246,7 +247,8 @@ def test_a_restart_keeps_the_count_and_its_error_alone() -> None:
 
     error = "the node is lost: gone"
     assert node == replace(
-        fresh_node(TWO, OTHER_SPEC, at(9)), retry=RetryState(4, last_error=error)
+        fresh_node(TWO, OTHER_SPEC, at(9)),
+        retry=RetryState(4, last_error=error, last_error_attempt=ONE),
     )
 
 

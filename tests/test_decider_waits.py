@@ -24,6 +24,7 @@ from cluster_reconciler.messages import (
     EffectError,
     EndpointLookup,
     LeaseAbsent,
+    NodeAttemptId,
     NodeLost,
     NodeStage,
     OperationOutcome,
@@ -53,8 +54,9 @@ from tests.decider_words import (
     starting,
 )
 
-JOIN_OVER = "the node has not joined the swarm and been handed over for join_timeout"
-ENDPOINT_OVER = "the lease has had no endpoint for endpoint_timeout"
+NO_JOIN = "the node has not joined the swarm and been handed over for join_timeout (600 s)"
+JOIN_OVER = f"{NO_JOIN}, its bootstrap is at created"
+ENDPOINT_OVER = "the lease has had no endpoint for endpoint_timeout (600 s)"
 
 
 def join_wait(seconds: float) -> ProgressDeadline:
@@ -187,7 +189,7 @@ def test_rule_12_a_start_that_is_answered_too_late_ends_the_wait(
     node = answered(unsure, answer, at(600))
 
     assert node.record.failed_reason is not None
-    assert node.record.failed_reason.startswith(JOIN_OVER)
+    assert node.record.failed_reason == f"{NO_JOIN}; last error: lost"
 
 
 def test_rule_25_a_start_that_was_not_run_never_ends_the_attempt() -> None:
@@ -290,3 +292,16 @@ def test_l39_the_least_delay_holds_when_every_delay_is_nothing() -> None:
 
     assert waits == [at(0.01)] * 3
     assert replace(node, pending=None).progress is not None
+
+
+def test_the_last_error_of_an_earlier_attempt_is_no_part_of_the_reason() -> None:
+    """Else every attempt's reason would hold that of the one before, and grow for ever."""
+    earlier = replace(
+        bootstrapping().retry, last_error="boot check failed", last_error_attempt=NodeAttemptId(7)
+    )
+    node = replace(bootstrapping(), retry=earlier)
+
+    over = expire(node, at(600), POLICY)
+
+    assert over.record.failed_reason == JOIN_OVER
+    assert (over.retry.last_error, over.retry.last_error_attempt) == (JOIN_OVER, node.attempt)

@@ -338,3 +338,17 @@ def test_a_lock_file_that_is_removed_at_the_moment_of_locking_is_made_anew(
     assert len(calls) == 2
     assert file.read_text(encoding="utf-8") == f"{os.getpid()}\n"
     lock.close()
+
+
+def test_a_link_to_nowhere_among_what_is_kept_keeps_nothing_for_ever(
+    provider: ProcessProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "ENDED_MAX", 2)
+    provider.ended_dir.mkdir()
+    (provider.ended_dir / "link").symlink_to("/nowhere")
+    for attempt in range(1, 5):
+        identity = leased(provider, 7, attempt)
+        (directory(provider, identity) / "stdout.log").write_text("hello", encoding="utf-8")
+        assert provider.destroy_lease(identity, HANDLE)
+
+    assert len(list(provider.ended_dir.iterdir())) == 2

@@ -1,5 +1,6 @@
 """How a cluster ends, and how a start that fails ends: everything goes, once, and says why."""
 
+import gc
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -248,6 +249,11 @@ def test_the_seed_is_drawn_once_for_each_cluster_and_a_given_one_is_kept() -> No
     [
         ({"shape": {}}, ShapeError, "expected a ClusterShape, found dict"),
         ({"providers": [MemoryProvider]}, ValueError, r"expected MemoryProvider\(...\), found the"),
+        ({"providers": [None]}, ValueError, "expected a Provider, found None"),
+        ({"providers": [MemoryProvider()] * 2}, ValueError, "two providers are called 'memory'"),
+        ({"retry": 5}, ValueError, "retry: expected a RetryPolicy, found 5"),
+        ({"trace": 5}, ValueError, "trace: expected a Path, found 5"),
+        ({"swarm": 5}, ValueError, "swarm: expected a SwarmSource, found 5"),
         ({"safety_tick": timedelta(0)}, ValueError, "safety_tick must be a timedelta above 0"),
         ({"lease_check": 30}, ValueError, "lease_check must be a timedelta above 0, found 30"),
     ],
@@ -278,6 +284,43 @@ def test_an_update_is_refused_in_the_order_of_its_faults() -> None:
 
 
 # -- events ----------------------------------------------------------------------------------------
+
+
+def test_a_reader_that_is_dropped_is_fed_no_more() -> None:
+    cluster = started(MemoryProvider())
+    for _ in range(100):
+        cluster.events(past=True)
+    kept = cluster.events()
+    gc.collect()
+
+    assert len(cluster._assembly.subscriptions._readers) == 1
+    cluster.close()
+    assert [event.kind for event in kept][-1] is EventKind.CONVERGED
+
+
+def test_what_a_provider_says_of_its_nodes_is_checked() -> None:
+    class Describing(MemoryProvider):
+        says: object = None
+
+        def describe_node(self, _identity: AttemptIdentity) -> object:
+            if isinstance(self.says, BaseException):
+                raise self.says
+            return self.says
+
+    provider = Describing()
+    with started(provider) as cluster:
+
+        def details() -> dict[str, str]:
+            [node] = cluster.status().nodes
+            return node.details
+
+        provider.says = {"log": "a\nb\x1b[31m"}
+        assert details() == {"log": "a\\nb\\x1b[31m"}
+        provider.says = {str(number): "" for number in range(1000)}
+        assert len(details()) == 32
+        for wrong in (None, {"pid": 5}, SystemExit(3), OSError("no")):
+            provider.says = wrong
+            assert details()["details"].startswith("cannot be told: ")
 
 
 def test_events_of_the_past_begin_with_the_start() -> None:

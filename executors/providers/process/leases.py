@@ -104,6 +104,12 @@ class LeaseDirectories:
             os.fsync(file.fileno())
         temporary.replace(path / "identity.json")
 
+    def has(self, path: Path) -> bool:
+        """Whether anything has the lease's name, also where a node has shut us out."""
+        for directory in (self.state_dir, path.parent):
+            regain(directory)
+        return os.path.lexists(path)
+
     def read(self, path: Path) -> LeaseRecord | None:
         """The lease that lives there; None: there is none, or none that was completed."""
         if path.is_symlink():
@@ -173,11 +179,12 @@ class LeaseDirectories:
 
     def _prune(self) -> None:
         with contextlib.suppress(OSError):
-            kept = sorted(self.ended_dir.iterdir(), key=lambda path: path.stat().st_mtime)
+            ages = [(path.lstat().st_mtime, path) for path in self.ended_dir.iterdir()]
             oldest = time.time() - ENDED_DAYS_MAX * 86_400
-            for place, path in enumerate(kept):
-                if place < len(kept) - ENDED_MAX or path.stat().st_mtime < oldest:
-                    remove_tree(path)
+            for place, (ended_at, path) in enumerate(sorted(ages)):
+                if place < len(ages) - ENDED_MAX or ended_at < oldest:
+                    with contextlib.suppress(OSError):  # The others go all the same.
+                        remove_tree(path)
 
     def lock(self, run_id: RunId) -> RunLock:
         """Take the run for this process; raises RunHeld, which names the holder, or OSError."""
@@ -201,13 +208,17 @@ class LeaseDirectories:
                 self._put_aside(run, run.name)
                 return
             for path in tuple(run.iterdir()):
-                regain(path)
-                if self.read(path) is not None:
-                    continue
-                if path.is_dir() and not os.path.lexists(path / "identity.json"):
-                    remove_tree(path)
-                else:
-                    self._put_aside(path, f"{run.name}-{path.name}")
+                with contextlib.suppress(OSError):  # The others are looked at all the same.
+                    self._sweep_one(path)
+
+    def _sweep_one(self, path: Path) -> None:
+        regain(path)
+        if self.read(path) is not None:
+            return
+        if path.is_dir() and not os.path.lexists(path / "identity.json"):
+            remove_tree(path)
+        else:
+            self._put_aside(path, f"{path.parent.name}-{path.name}")
 
     def _put_aside(self, path: Path, name: str) -> None:
         self.ended_dir.mkdir(exist_ok=True, mode=0o700)

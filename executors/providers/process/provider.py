@@ -167,7 +167,7 @@ class ProcessProvider:
             session = self._sessions.get(identity)
         if session is not None and not self._end(session):
             return False
-        if os.path.lexists(path):
+        if self._leases.has(path):
             record = self._leases.read(path)
             # Of a session that ended in order nothing is left; of another process's lease,
             # something may be.

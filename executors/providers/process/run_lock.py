@@ -109,7 +109,8 @@ def _bound_name(path: Path, run_id: RunId) -> socket.socket | None:
         if error.errno != errno.EADDRINUSE:
             raise
         raise RunHeld(
-            f"another process of this machine drives run {run_id} already; its lock file {path} "
-            "was removed meanwhile.  End that process first, or choose another run_id"
+            f"another process of this machine drives run {run_id} already, or has taken its name: "
+            f"its lock file {path} is not there or was replaced.  End that process first, or "
+            "choose another run_id"
         ) from error
     return bound
