@@ -1,6 +1,7 @@
 """`up` against a cluster of the test's own, in a process of its own, for the tests that signal it,
 stop reading it and look at how it ends."""
 
+import contextlib
 import json
 import os
 import signal
@@ -132,6 +133,11 @@ class Up:
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
+    def send_again(self, number: signal.Signals) -> float:
+        """A second signal, as a person sends one: some time after the first, and once more when
+        nothing happens.  The seconds until it has ended."""
+        return insist(self.process, number)
+
     def end(self) -> tuple[int, str, str]:
         """Exit code, stdout, stderr; no traceback may be in it."""
         out, _ = self.process.communicate(timeout=30)
@@ -156,6 +162,16 @@ def run(tmp_path: Path) -> Iterator[Run]:
             up.process.wait()
         if up.process.stdout is not None:
             up.process.stdout.close()
+
+
+def insist(process: "subprocess.Popen[bytes]", number: signal.Signals) -> float:
+    """Signal until it has ended: two signals within a few milliseconds count as one."""
+    began = time.monotonic()
+    while process.poll() is None and time.monotonic() - began < 30:
+        process.send_signal(number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.1)
+    return time.monotonic() - began
 
 
 def report_of(out: str) -> UpReport:

@@ -4,6 +4,7 @@ Holds no fixture of any one part.
 """
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -15,6 +16,11 @@ from hypothesis import settings
 settings.register_profile("here", deadline=None, print_blob=True)
 settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True, database=None)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    # Under nohup every `up` that a test starts would ignore it, too: a handler is not inherited.
+    signal.signal(signal.SIGHUP, lambda _number, _frame: None)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ import json
 import os
 import pty
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -171,11 +170,10 @@ class TestSignals:
         up.send(signal.SIGINT)
         up.wait_for("SIGINT: draining")
         # when a second signal comes
-        up.send(signal.SIGINT)
-        began = time.monotonic()
+        took = up.send_again(signal.SIGINT)
         code, out, errors = up.end()
         # then it ends at once, and the exit code agrees with the text
-        assert time.monotonic() - began < 2
+        assert took < 2
         assert code == 1
         assert "lease lease-1 of run 7, node w-0, attempt 1" in errors
         if flags:
@@ -189,10 +187,7 @@ class TestSignals:
         up.wait_for("converged")
         up.send(signal.SIGINT)
         up.wait_for("SIGINT: draining")
-        up.send(signal.SIGTERM)
-        began = time.monotonic()
-        up.process.wait(timeout=10)
-        assert time.monotonic() - began < 2
+        assert up.send_again(signal.SIGTERM) < 2
         assert "lease lease-1" in up.errors.read_text()
 
 

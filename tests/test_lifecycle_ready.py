@@ -142,6 +142,18 @@ def test_l03_generations() -> None:
     assert c.desired == shape(generation=3)
 
 
+def test_l03_of_several_faults_the_first_in_order_is_told() -> None:
+    c = cluster(shape(generation=3))
+    twice = (group(), group())
+
+    with pytest.raises(RunMismatch):
+        c.update_desired(shape(*twice, generation=2, run=8))
+    with pytest.raises(GenerationRegressed):
+        c.update_desired(shape(*twice, generation=2))
+    with pytest.raises(ShapeError, match="used twice"):
+        c.update_desired(shape(*twice, generation=3))
+
+
 def test_l04_an_intermediate_generation_is_never_created() -> None:
     c = cluster(version(1))
     ready(c)

@@ -21,10 +21,13 @@ from cluster_reconciler.actors import (
 )
 from cluster_reconciler.actors.stepping_words import group, shape
 from cluster_reconciler.actors.swarm import SwarmListener
+from cluster_reconciler.actors.trace import ExecutorCall, TraceHeader, TraceLine, read_trace
 from cluster_reconciler.executors.provider import ListedLease
 from cluster_reconciler.executors.providers.memory import MemoryProvider
 from cluster_reconciler.messages import (
     AttemptIdentity,
+    Drain,
+    ExecutorResult,
     GenerationRegressed,
     LeaseFacts,
     LogicalNodeId,
@@ -227,6 +230,35 @@ def test_a_listing_that_is_none_stops_the_start_and_names_the_provider(
         f"expected {expected}"
     )
     assert not provider.lock.held
+
+
+# -- the trace of a real run ----------------------------------------------------------------------
+
+
+def test_a_trace_holds_what_a_replay_needs(tmp_path: Path) -> None:
+    """Every message with its one time, and every answer of the executor."""
+    provider, trace = MemoryProvider(), tmp_path / "trace.jsonl"
+    hang = provider.script.create("g-1").hang()
+    retry = replace(QUICK, operation_timeout=timedelta(milliseconds=200), seed=5)
+    cluster = Cluster.start(shape(group(count=2)), providers=[provider], retry=retry, trace=trace)
+    expired = next(e for e in cluster.events(past=True) if e.kind is EventKind.RETRY)
+    hang.release()
+    cluster.wait_converged(timeout=10)
+    cluster.close()
+
+    header, *lines = read_trace(trace)
+    assert isinstance(header, TraceHeader)
+    assert (header.seed, header.first_attempt, header.shape) == (5, 1, shape(group(count=2)))
+    assert all(isinstance(line, TraceLine) and line.digest for line in lines)
+    messages = [line for line in lines if isinstance(line, TraceLine)]
+    answers = [answer for line in messages for answer in line.answers]
+    submitted = [a.operation for a in answers if a.call is ExecutorCall.SUBMIT]
+    results = {m.message.operation for m in messages if isinstance(m.message, ExecutorResult)}
+    assert len(set(submitted)) == len(submitted)
+    assert results <= set(submitted)
+    assert next(a.withdrawn for a in answers if a.call is ExecutorCall.EXPIRE) is False
+    assert expired.at in [line.at for line in messages]
+    assert any(isinstance(line.message, Drain) for line in messages)
 
 
 # -- what a start draws and refuses ----------------------------------------------------------------

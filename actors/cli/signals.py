@@ -14,17 +14,22 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 SAME_MOMENT_S = 0.002
-"""Seconds.  Signals closer together are one: whoever ends a process and its group sends two,
-and nobody means "now, at once" by that."""
+"""Seconds.  Signals closer together are one, while nobody has answered the first: whoever ends a
+process and its group sends two, and nobody means "now, at once" by that.  On a busy machine we may
+hear late of two that came far apart; who has read our answer and signals again is always heard."""
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals:
-    """While entered (on the main thread), `came(number, count)` is called for each signal."""
+    """While entered (on the main thread), `came(number, count)` is called for each signal.
+    `answered()`: whether the user has been told what the first one did."""
 
-    def __init__(self, came: Callable[[signal.Signals, int], None]) -> None:
+    def __init__(
+        self, came: Callable[[signal.Signals, int], None], answered: Callable[[], bool]
+    ) -> None:
         self._came = came
+        self._answered = answered
         self._before: dict[signal.Signals, Any] = {}
         self._fd_before = -1
         self._read_end, self._write_end = os.pipe()
@@ -62,7 +67,8 @@ class Signals:
                 if number == 0:
                     return
                 now = time.monotonic()
-                if number in HANDLED and now - last >= SAME_MOMENT_S:
+                apart = now - last >= SAME_MOMENT_S or self._answered()
+                if number in HANDLED and apart:
                     count, last = count + 1, now
                     self._came(signal.Signals(number), count)
 

@@ -75,5 +75,5 @@ def _run(
     report = replace(report, run_id=shape.run_id, generation=shape.generation)
     session = UpSession(options, loaded, start, screen, report)
     output.lost = session.reader_gone
-    with Signals(session.signal_came):
+    with Signals(session.signal_came, lambda: session.has_answered):
         return session.run()

@@ -126,6 +126,8 @@ class UpSession:
         self._events_ended = False
         self._reported: SimpleQueue[object] = SimpleQueue()
         self._forced = False
+        self.has_answered = False
+        """The user has been told what the first signal does, and how to force."""
 
     # -- called from other threads ----------------------------------------------------------------
 
@@ -183,6 +185,7 @@ class UpSession:
             self._screen.warn(
                 f"{self._cause()}: drains as soon as the start is done; {_how_to_force()}"
             )
+            self.has_answered = True
             cluster = self._wait(job, stoppable=False)
         self._cluster = cluster
         leftovers = tuple(leftover_line(lease) for lease in cluster.leftovers)
@@ -291,6 +294,7 @@ class UpSession:
                 if stoppable:
                     raise _Stopped(exit_codes.after_signal(message.number))
                 self._screen.warn(f"{message.number.name}: already draining; {_how_to_force()}")
+                self.has_answered = True
             elif isinstance(message, _ReaderGone) and stoppable:
                 raise _Stopped(self._code_of_reader or exit_codes.READER_GONE)
             elif isinstance(message, _EventsEnded):
@@ -345,6 +349,7 @@ class UpSession:
         else:
             text = f"{self._cause()}: draining, {what}, at most {limit}; {_how_to_force()}"
             self._screen.warn(text)
+            self.has_answered = True
 
     def _say_waits(self, cluster: DrivenCluster) -> None:
         status = bounded(cluster.status, 2.0, None)
