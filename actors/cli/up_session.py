@@ -127,7 +127,7 @@ class UpSession:
         self._reported: SimpleQueue[object] = SimpleQueue()
         self._forced = False
         self.has_answered = False
-        """The user has been told what the first signal does, and how to force."""
+        """The user is told what the first signal does, and how to force."""
 
     # -- called from other threads ----------------------------------------------------------------
 
@@ -182,10 +182,10 @@ class UpSession:
         except _Stopped as early:
             # Half a start cannot be drained: what it makes must be known first.
             stopped = early
+            self.has_answered = True
             self._screen.warn(
                 f"{self._cause()}: drains as soon as the start is done; {_how_to_force()}"
             )
-            self.has_answered = True
             cluster = self._wait(job, stoppable=False)
         self._cluster = cluster
         leftovers = tuple(leftover_line(lease) for lease in cluster.leftovers)
@@ -293,8 +293,8 @@ class UpSession:
             if isinstance(message, _SignalCame):
                 if stoppable:
                     raise _Stopped(exit_codes.after_signal(message.number))
-                self._screen.warn(f"{message.number.name}: already draining; {_how_to_force()}")
                 self.has_answered = True
+                self._screen.warn(f"{message.number.name}: already draining; {_how_to_force()}")
             elif isinstance(message, _ReaderGone) and stoppable:
                 raise _Stopped(self._code_of_reader or exit_codes.READER_GONE)
             elif isinstance(message, _EventsEnded):
@@ -348,8 +348,8 @@ class UpSession:
             self._screen.say(f"draining: {what}, at most {limit}")
         else:
             text = f"{self._cause()}: draining, {what}, at most {limit}; {_how_to_force()}"
-            self._screen.warn(text)
             self.has_answered = True
+            self._screen.warn(text)
 
     def _say_waits(self, cluster: DrivenCluster) -> None:
         status = bounded(cluster.status, 2.0, None)
