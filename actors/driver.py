@@ -25,12 +25,7 @@ from msgspec.structs import replace
 from cluster_reconciler.actors.admission import accepted_offer, named_shape, observation_of
 from cluster_reconciler.actors.events import ClusterEvent, EventKind, node_events
 from cluster_reconciler.actors.invariant_guard import InvariantGuard
-from cluster_reconciler.actors.ports import (
-    Asked,
-    DriverHost,
-    Executor,
-    StatusQuery,
-)
+from cluster_reconciler.actors.ports import Asked, DriverHost, Executor, StatusQuery, UpdateRetry
 from cluster_reconciler.actors.status import ClusterStatus, FailureNote, cluster_status
 from cluster_reconciler.decider import (
     BeginDelete,
@@ -139,6 +134,8 @@ class Driver:
                     self._tell(EventKind.REFUSED, None, f"shape refused: {refused.reason}")
             case Drain():
                 self.drain()
+            case UpdateRetry(RetryPolicy() as policy):
+                self._retry = policy
             case Insert() | BeginDelete() | MarkDestroyed() | Restart() | Reap() | Dispatch():
                 # An action out of its pass is stale by definition: look again instead.
                 self._tell(EventKind.REFUSED, None, f"ignored, only a pass acts: {message}")
@@ -195,6 +192,9 @@ class Driver:
                 reply.set_result(None)
             elif isinstance(asked, Drain):
                 reply.set_result(self.drain())
+            elif isinstance(asked, UpdateRetry):
+                self.handle(asked)
+                reply.set_result(None)
             elif isinstance(asked, StatusQuery):
                 reply.set_result(self.status())
             else:

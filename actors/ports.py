@@ -10,7 +10,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from cluster_reconciler.actors.events import ClusterEvent
-from cluster_reconciler.decider import ReconcilePlan
+from cluster_reconciler.decider import ReconcilePlan, RetryPolicy
 from cluster_reconciler.messages import AttemptIdentity, ExecutorResult, PlannedEffect
 
 
@@ -47,6 +47,12 @@ class DriverHost(Protocol):
 
 class StatusQuery(Struct, frozen=True, gc=False, tag=True):
     """Asks for a ClusterStatus."""
+
+
+class UpdateRetry(Struct, frozen=True, gc=False, tag=True):
+    """Use another retry policy from the next message on.  Deadlines that were set stay."""
+
+    policy: RetryPolicy
 
 
 class Asked(Struct, frozen=True):

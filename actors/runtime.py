@@ -31,7 +31,7 @@ from cluster_reconciler.actors.errors import (
     possibly_left,
 )
 from cluster_reconciler.actors.events import ClusterEvent
-from cluster_reconciler.actors.ports import Asked, StatusQuery
+from cluster_reconciler.actors.ports import Asked, StatusQuery, UpdateRetry
 from cluster_reconciler.actors.status import ClusterStatus, described
 from cluster_reconciler.actors.swarm import SwarmListener, SwarmSource
 from cluster_reconciler.actors.takeover import Takeover, take_over
@@ -67,6 +67,7 @@ class Cluster:
         providers: Sequence[Provider],
         takeover: Takeover,
         drain_timeout: timedelta,
+        seed: int,
     ) -> None:
         """Use `start`."""
         self.leftovers: tuple[ListedLease, ...] = takeover.leftovers
@@ -77,6 +78,7 @@ class Cluster:
         self._news = assembly.host.news
         self._providers = tuple(providers)
         self._drain_timeout = drain_timeout
+        self._seed = seed
         self._lock = threading.Lock()
         self._asked: set[Future[object]] = set()
         """Questions that the driver has not answered yet."""
@@ -127,7 +129,7 @@ class Cluster:
             if swarm is None:
                 swarm = listener = SwarmListener()
             assembly = Assembly(shape, providers, swarm, takeover, settings)
-            cluster = cls(assembly, providers, takeover, drain_timeout)
+            cluster = cls(assembly, providers, takeover, drain_timeout, policy.seed)
             cluster._actor.watch(cluster._driver_died)
             assembly.begin()
         except BaseException:
@@ -159,6 +161,16 @@ class Cluster:
         """Ask for another shape; it is accepted when this returns.  Raises ShapeRefused (and then
         nothing has changed) or DriverDied."""
         self._ask(UpdateDesired(shape))
+
+    def update_retry(self, policy: RetryPolicy) -> None:
+        """Use another retry policy; deadlines that were set stay as they are.  A policy without a
+        seed goes on with the one there is.  Raises ValueError for what is no policy, or
+        DriverDied."""
+        _refuse_wrong_kind("policy", policy, RetryPolicy)
+        if policy.seed == 0:
+            policy = replace(policy, seed=self._seed)
+        self._ask(UpdateRetry(policy))
+        self._seed = policy.seed
 
     def wait_converged(self, timeout: float | timedelta | None = None) -> ClusterStatus:
         """Wait until the shape accepted last is reality; `timeout` in seconds, None: for ever.
@@ -283,6 +295,12 @@ def _seconds(timeout: float | timedelta | None) -> float | None:
     return timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
 
 
+def _refuse_wrong_kind(name: str, value: object, kind: type) -> None:
+    """Raises ValueError."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name}: expected a {kind.__name__}, found {value!r}")
+
+
 def _refuse_wrong_parts(
     providers: Sequence[object], retry: object, swarm: object, trace: object
 ) -> None:
@@ -297,7 +315,7 @@ def _refuse_wrong_parts(
             raise ValueError(f"two providers are called {provider.kind!r}; rename one")
         kinds.append(provider.kind)
     for name, value, kind in (("retry", retry, RetryPolicy), ("trace", trace, Path)):
-        if value is not None and not isinstance(value, kind):
-            raise ValueError(f"{name}: expected a {kind.__name__}, found {value!r}")
+        if value is not None:
+            _refuse_wrong_kind(name, value, kind)
     if swarm is not None and not hasattr(swarm, "ticket"):
         raise ValueError(f"swarm: expected a SwarmSource, found {swarm!r}")

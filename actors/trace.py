@@ -23,6 +23,7 @@ from loguru import logger
 from msgspec import Struct
 
 from cluster_reconciler.actors.mailbox import MailboxRecord
+from cluster_reconciler.actors.ports import UpdateRetry
 from cluster_reconciler.actors.trace_log import (
     FoldedLog,
     RepeatedFailureFilter,
@@ -126,7 +127,7 @@ class TraceLine(Struct, frozen=True, tag="message"):
     at: datetime
     """The driver's time while it was handled."""
     actor: str
-    message: DriverMessage | OpaqueMessage
+    message: DriverMessage | UpdateRetry | OpaqueMessage
     answers: tuple[SubmitAnswer, ...] = ()
     """In the order in which the executor was called while it was handled."""
     digest: str = ""
@@ -233,13 +234,13 @@ class TraceWriter:
                 except OSError as error:
                     logger.error("trace {}: closing it failed: {}", self.path, error)
 
-    def _shown(self, message: object) -> DriverMessage | OpaqueMessage:
+    def _shown(self, message: object) -> DriverMessage | UpdateRetry | OpaqueMessage:
         try:
             shown = message if self._redact is None else self._redact(message)
         except Exception as error:  # noqa: BLE001  the hook is the host's; the driver must go on
             logger.error("trace {}: redact failed\n{}", self.path, traceback_text(error))
             return OpaqueMessage(type(message).__name__)
-        if isinstance(shown, DriverMessage):
+        if isinstance(shown, DriverMessage | UpdateRetry):
             return shown
         return OpaqueMessage(type(message).__name__)
 
