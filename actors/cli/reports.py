@@ -3,9 +3,13 @@
 Their shape is a promise: fields are added, none is renamed or removed.  Times are RFC 3339.
 """
 
+from enum import StrEnum, auto
+
 from msgspec import Struct
 
 from cluster_reconciler.actors.cli.faults import Caution, Fault
+from cluster_reconciler.actors.cli.rehearsal import Wave
+from cluster_reconciler.actors.cli.shape_diff import FieldChange, SettingChange
 from cluster_reconciler.actors.errors import LeftLease
 from cluster_reconciler.actors.events import ClusterEvent
 from cluster_reconciler.actors.status import NodeStatus, StatusCounts
@@ -30,6 +34,83 @@ class ValidateReport(Struct, frozen=True):
     valid: bool
     exit_code: int
     files: tuple[FileReport, ...]
+    against: FileReport | None = None
+    """The file of --against; one with faults makes the whole invalid: nothing was compared."""
+
+
+class NodeChange(StrEnum):
+    """What becomes of a node."""
+
+    KEPT = auto()
+    ADDED = auto()
+    REMOVED = auto()
+    REPLACED = auto()
+
+
+class ChangeCounts(Struct, frozen=True):
+    """How many nodes, by what becomes of them."""
+
+    kept: int = 0
+    added: int = 0
+    removed: int = 0
+    replaced: int = 0
+
+
+class NodePlan(Struct, frozen=True, gc=False):
+    """What becomes of one node; why it is replaced stands at its group."""
+
+    node: str
+    group_id: str
+    change: NodeChange
+
+
+class GroupPlan(Struct, frozen=True):
+    """What becomes of one group."""
+
+    group_id: str
+    old_count: int | None
+    """None: the old shape has no such group."""
+    new_count: int | None
+    """None: the new shape has no such group."""
+    counts: ChangeCounts
+    changes: tuple[FieldChange, ...]
+    """Why its nodes are replaced.  All nodes of a group are alike, so it is the same for each."""
+
+
+class PlanReport(Struct, frozen=True):
+    """The one document of `plan --json`."""
+
+    new: str
+    """The file."""
+    old: str | None
+    """The file of --from; None: planned from nothing."""
+    valid: bool
+    """False: `faults` says why, and everything below them is empty."""
+    exit_code: int
+    faults: tuple[Fault, ...] = ()
+    """Of both files."""
+    warnings: tuple[Caution, ...] = ()
+    """Of the new file."""
+    run_id: int | None = None
+    old_generation: int | None = None
+    generation: int | None = None
+    """That of the new shape: as its file says, or counted up from the old one."""
+    changed: bool = False
+    """Anything differs: nodes, settings, or the content in a way that concerns no node."""
+    counts: ChangeCounts = ChangeCounts()
+    groups: tuple[GroupPlan, ...] = ()
+    """Those of the new shape in its order, then those that are gone."""
+    nodes: tuple[NodePlan, ...] = ()
+    """By group, in the order of their numbers."""
+    settings: tuple[SettingChange, ...] = ()
+    """`takes_effect`: `at_once` on a running cluster, or only `at_a_new_start`."""
+    refused_providers: tuple[str, ...] = ()
+    """Providers that groups ask for and the old file does not have, or has as another kind: a
+    running cluster refuses the new shape for them, until it is started anew."""
+    waves: tuple[Wave, ...] = ()
+    """The order, if every call succeeds: what happens together before any call has answered."""
+    waves_complete: bool = True
+    """False: there are many more like the last one, up to the new shape."""
 
 
 class UpReport(Struct, frozen=True, tag_field="type", tag="report"):

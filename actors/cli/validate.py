@@ -7,33 +7,43 @@ from cluster_reconciler.actors.cli.faults import printable
 from cluster_reconciler.actors.cli.output import Output
 from cluster_reconciler.actors.cli.reports import FileReport, ValidateReport
 from cluster_reconciler.actors.cli.shape_file import Loading, load
+from cluster_reconciler.actors.cli.succession import succession_faults
 from cluster_reconciler.actors.cli.words import counted
 
 
 def validate(options: ValidateOptions, output: Output) -> int:
-    """The exit code: 0 when every file is valid, 2 otherwise."""
-    loadings = [load(file) for file in options.files]
-    reports = tuple(_report(loading) for loading in loadings)
-    valid = all(report.valid for report in reports)
+    """The exit code: 0 when every file is valid (and may follow that of --against), else 2."""
+    old = load(options.against) if options.against is not None else None
+    reports = tuple(_report(load(file), old) for file in options.files)
+    against = _report(old, None) if old is not None else None
+    valid = all(report.valid for report in (*reports, *([against] if against is not None else [])))
     code = DONE if valid else INVALID
     if options.json:
-        output.data(as_json(ValidateReport(valid, code, reports)))
-    else:
-        for report in reports:
-            output.data("\n".join(_lines(report)))
+        output.data(as_json(ValidateReport(valid, code, reports, against)))
+        return code
+    if against is not None and not against.valid:
+        # Whether the files may follow it cannot be said, so its own faults come first.
+        output.data("\n".join(_lines(against)))
+    for report in reports:
+        output.data("\n".join(_lines(report)))
     return code
 
 
-def _report(loading: Loading) -> FileReport:
-    shape = loading.loaded.shape if loading.loaded is not None else None
+def _report(loading: Loading, old: Loading | None) -> FileReport:
+    """`old`: what the file is to follow, too, where that could be loaded."""
+    loaded = loading.loaded
+    faults = loading.faults
+    if loaded is not None and old is not None and old.loaded is not None:
+        faults = (*faults, *succession_faults(old.loaded, loaded))
+    shape = loaded.shape if loaded is not None else None
     return FileReport(
         file=loading.file,
-        valid=shape is not None,
+        valid=shape is not None and not faults,
         run_id=shape.run_id if shape is not None else None,
         generation=shape.generation if shape is not None else None,
         groups=len(shape.groups) if shape is not None else 0,
         nodes=sum(group.count for group in shape.groups) if shape is not None else 0,
-        faults=loading.faults,
+        faults=faults,
         warnings=loading.cautions,
     )
 
