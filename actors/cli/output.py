@@ -8,10 +8,17 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import Literal, TextIO
+from typing import Literal, Protocol, TextIO
 
 from rich.console import Console
 from rich.table import Table
+
+
+class LinesAbove(Protocol):
+    """What keeps a picture at the end of the terminal, and takes the lines that go above it."""
+
+    def above(self, text: str, *, patient: bool) -> bool:
+        """Whether it has taken the text; if not, it is gone."""
 
 
 class Output:
@@ -20,6 +27,8 @@ class Output:
     def __init__(self, *, colour: bool) -> None:
         self.lost: Callable[[OSError], None] = _ignore
         """Called once, from the writing thread, when stdout takes no more."""
+        self.live: LinesAbove | None = None
+        """While it is there, lines for the terminal that stdout is go through it."""
         self._lock = threading.Lock()
         self._gone = sys.stdout is None
         self._colour = colour and not os.environ.get("NO_COLOR")
@@ -35,10 +44,29 @@ class Output:
         """What goes to stderr may be coloured."""
         return self._colour and _is_terminal(sys.stderr)
 
+    @property
+    def colours_data(self) -> bool:
+        """What goes to stdout may be coloured."""
+        return self._colour and self.stdout_is_terminal
+
+    @property
+    def shows_unicode(self) -> bool:
+        """stdout takes more than ASCII."""
+        return "utf" in (getattr(sys.stdout, "encoding", None) or "").lower()
+
     def data(self, text: str) -> None:
         """One line, or several, on stdout."""
+        live = self.live
+        if live is not None and live.above(text, patient=True):
+            return
         with self._lock:
             self._write(text + "\n")
+
+    def paint(self, text: str) -> None:
+        """What the live view draws, as it is."""
+        if text:
+            with self._lock:
+                self._write(text)
 
     def table(self, table: Table) -> None:
         """A table on a terminal."""
@@ -46,11 +74,13 @@ class Output:
         console = Console(file=sys.stdout, color_system=colours, highlight=False)
         with console.capture() as capture:
             console.print(table)
-        with self._lock:
-            self._write(capture.get())
+        self.data(capture.get().removesuffix("\n"))
 
     def say(self, text: str) -> None:
         """Prose on stderr; if nobody listens, so be it."""
+        live = self.live
+        if live is not None and _same_terminal() and live.above(text, patient=False):
+            return
         try:
             if sys.stderr is not None:
                 sys.stderr.write(text + "\n")
@@ -85,6 +115,15 @@ def _is_terminal(stream: TextIO | None) -> bool:
     try:
         return stream is not None and stream.isatty()
     except ValueError:
+        return False
+
+
+def _same_terminal() -> bool:
+    """stdout and stderr are one terminal: what is written to either stands on it."""
+    try:
+        out, error = sys.stdout.fileno(), sys.stderr.fileno()
+        return os.isatty(error) and os.fstat(out).st_rdev == os.fstat(error).st_rdev
+    except (OSError, ValueError, AttributeError):
         return False
 
 

@@ -1,17 +1,22 @@
 """What `up` says, and on which stream: lines or JSON, quiet or verbose (design §6).
 
 With --once the data is the table, or the one document, and the events are prose; without it the
-events are the data.  Nothing follows the end.
+events are the data.  On a terminal a live view of the nodes stands below them.  Nothing follows the
+end.
 """
 
+import atexit
 import threading
+from collections.abc import Callable
 
 from cluster_reconciler.actors.cli.arguments import UpOptions
 from cluster_reconciler.actors.cli.encoding import as_json
+from cluster_reconciler.actors.cli.live_view import LiveView, can_live
 from cluster_reconciler.actors.cli.output import Output
 from cluster_reconciler.actors.cli.reports import EventLine, UpReport
 from cluster_reconciler.actors.cli.words import (
     DETAILS,
+    STEPS,
     TROUBLE,
     event_line,
     left_lines,
@@ -32,12 +37,42 @@ class UpScreen:
         """Held while data is written: for as long as the reader stalls."""
         self._ending = threading.Lock()
         self._ended = False
+        self._view: LiveView | None = None
+
+    @property
+    def following(self) -> bool:
+        """The live view is there: it says what nodes wait for."""
+        return self._view is not None
+
+    def follow(self, status: Callable[[], ClusterStatus]) -> None:
+        """Begin the live view, where a person looks at a terminal and wants one: once, after the
+        start, on the main thread.  `status` is called a few times a second, on another thread."""
+        output, options = self._output, self._options
+        if options.json or options.quiet or not output.stdout_is_terminal or not can_live():
+            return
+        with self._ending:
+            if self._ended or self._view is not None:
+                return
+            self._view = output.live = LiveView(output, status)
+            atexit.register(self.stop_following)
+        self._view.start()
+
+    def stop_following(self) -> None:
+        """End the live view; the terminal is as it was.  Nothing to do: fine."""
+        view = self._view
+        if view is None:
+            return
+        view.stop()
+        self._view = self._output.live = None
+        atexit.unregister(self.stop_following)
 
     def event(self, event: ClusterEvent) -> None:
         """Something happened."""
         options = self._options
         if event.kind in DETAILS and not options.verbose:
             return
+        if event.kind in STEPS and not options.verbose and self.following:
+            return  # The view shows them as they are taken.
         if options.quiet and event.kind not in TROUBLE:
             return
         with self._writing:
@@ -74,6 +109,7 @@ class UpScreen:
             if self._ended:
                 return False
             self._ended = True
+        self.stop_following()
         self._tell_end(report)
         if self._options.json:
             with self._writing:

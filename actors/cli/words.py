@@ -22,6 +22,9 @@ TROUBLE = frozenset({EventKind.FAILED, EventKind.RETRY, EventKind.WARNING, Event
 DETAILS = frozenset({EventKind.OUTPUT, EventKind.REFUSED})
 """Those that are told with --verbose only: they change nothing."""
 
+STEPS = frozenset({EventKind.INSERTED, EventKind.STAGE, EventKind.DELETING, EventKind.DESTROYED})
+"""Those that lead to another that says it all: `ready`, `begins anew`, `gone`."""
+
 
 def counted(number: int, noun: str) -> str:
     """`1 node`, `5 nodes`."""
