@@ -1,0 +1,161 @@
+"""A trace from its file, line by line: to its end, or on and on as it grows.
+
+It says in words what ends the reading, and keeps nothing of what it has read.  What the lines mean
+is not its business.
+"""
+
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from cluster_reconciler.actors.cli.faults import nearest, printable
+from cluster_reconciler.actors.trace import (
+    TraceError,
+    TraceHeader,
+    TraceLine,
+    TraceTorn,
+    read_trace,
+)
+
+POLL_S = 0.1
+"""Seconds between two looks at a file that does not grow."""
+
+_BEGINS = b'{"type":"header"'
+"""The first bytes of every trace; a file that begins otherwise is none, however it ends."""
+
+
+class CaughtUp(msgspec.Struct, frozen=True):
+    """All that is there has been read: who follows may show it now."""
+
+
+class BegunAnew(msgspec.Struct, frozen=True):
+    """The file was written over, by another run: a header comes next."""
+
+
+Item = TraceHeader | TraceLine | TraceTorn | CaughtUp | BegunAnew
+
+_decode_line = msgspec.json.Decoder(TraceLine).decode
+
+
+def check_readable(path: Path) -> None:
+    """Raises TraceError, with what was found, for what cannot be a trace at all."""
+    name = printable(str(path))
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise TraceError(f"{name}: expected a trace, found no such file{_meant(path)}") from None
+    except (OSError, ValueError) as error:
+        raise TraceError(f"{name}: expected a trace, it cannot be read: {_why(error)}") from error
+    if stat.S_ISREG(mode) or stat.S_ISFIFO(mode):
+        return
+    what = "a directory" if stat.S_ISDIR(mode) else "something that is no file"
+    raise TraceError(f"{name}: expected a file that `up --trace` wrote, found {what}")
+
+
+def read_whole(path: Path) -> Iterator[Item]:
+    """Header, lines, and a TraceTorn where it breaks off.
+
+    Raises:
+        TraceError: it is no trace, of another version, or damaged before its end.
+    """
+    try:
+        for item in read_trace(path):
+            if isinstance(item, TraceTorn) and item.line == 1 and not _begins_like_one(path):
+                raise TraceError(
+                    f"{printable(str(path))} is no trace of cluster-reconciler: its first line is "
+                    "no header"
+                )
+            yield item
+    except OSError as error:
+        raise TraceError(f"{printable(str(path))} cannot be read: {_why(error)}") from error
+    except ValueError as error:  # Bytes that are no text.
+        raise TraceError(f"{printable(str(path))} is no trace: {error}") from error
+
+
+def follow(path: Path, stopped: threading.Event) -> Iterator[Item]:
+    """The same, and what is added later, until `stopped`, or until the file is gone.  Whenever it
+    has read all there is, it says so once.
+
+    Raises:
+        TraceError: as above; a broken last line is none, its rest may follow.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise TraceError(f"{printable(str(path))}: expected a file to follow, found a pipe")
+    begun = False
+    while not stopped.is_set():
+        header = next(read_whole(path), None)
+        if not isinstance(header, TraceHeader):
+            stopped.wait(POLL_S)  # Its first line is being written.
+            continue
+        if begun:
+            yield BegunAnew()
+        yield header
+        begun = True
+        yield from _lines(path, stopped)
+        if not path.exists():
+            return
+
+
+def _lines(path: Path, stopped: threading.Event) -> Iterator[Item]:
+    """Until the file is another one."""
+    number, rest, waiting = 1, b"", False
+    try:
+        with path.open("rb") as file:
+            file.readline()
+            while not stopped.is_set():
+                raw = file.readline()
+                if raw:
+                    rest, waiting = rest + raw, False
+                    if rest.endswith(b"\n"):
+                        number, line, rest = number + 1, rest, b""
+                        yield _read(path, number, line)
+                    continue
+                if not waiting:
+                    waiting = True
+                    yield CaughtUp()
+                if _is_another(path, file.fileno(), file.tell()):
+                    return
+                stopped.wait(POLL_S)
+    except OSError as error:
+        raise TraceError(f"{printable(str(path))} cannot be read: {_why(error)}") from error
+
+
+def _read(path: Path, number: int, raw: bytes) -> TraceLine:
+    try:
+        return _decode_line(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        name = printable(str(path))
+        raise TraceError(f"{name}, line {number} cannot be read: {error}") from error
+
+
+def _is_another(path: Path, descriptor: int, read: int) -> bool:
+    """Gone, another file of that name, or written over from the start."""
+    ours = os.fstat(descriptor)
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return True
+    return (ours.st_dev, ours.st_ino) != (there.st_dev, there.st_ino) or there.st_size < read
+
+
+def _begins_like_one(path: Path) -> bool:
+    with path.open("rb") as file:
+        found = file.read(len(_BEGINS))
+    return bool(found) and _BEGINS.startswith(found)
+
+
+def _meant(path: Path) -> str:
+    try:
+        names = [entry.name for entry in path.absolute().parent.iterdir()]
+    except (OSError, ValueError):
+        return ""
+    name = nearest(path.name, names[:1000])
+    return f" (did you mean {printable(name)}?)" if name is not None else ""
+
+
+def _why(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)

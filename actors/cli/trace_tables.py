@@ -1,0 +1,189 @@
+"""The summary of a trace for people: tables on a terminal, aligned lines in a pipe.
+
+Pure layout: what is counted, and how, is `trace_summary`'s business.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from rich.table import Table
+from rich.text import Text
+
+from cluster_reconciler.actors.cli.durations import format_duration
+from cluster_reconciler.actors.cli.encoding import as_json
+from cluster_reconciler.actors.cli.output import Output
+from cluster_reconciler.actors.cli.trace_summary import NodeSummary, TraceSummary
+from cluster_reconciler.actors.cli.trace_words import took_words
+from cluster_reconciler.actors.cli.words import counted, one_line
+
+NODES_SHOWN = 20
+REASONS_SHOWN = 10
+
+
+class _Section(Struct, frozen=True):
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    more: str = ""
+    """What is left out."""
+
+
+def show_summary(summary: TraceSummary, json: bool, output: Output) -> None:
+    """One document, or tables."""
+    if json:
+        output.data(as_json(summary))
+        return
+    for line in _head(summary):
+        output.data(line)
+    for section in _sections(summary):
+        output.data(f"\n{section.title}")
+        if output.stdout_is_terminal:
+            output.table(_rich(section))
+        else:
+            output.data(plain(section.columns, section.rows))
+        if section.more:
+            output.data(section.more)
+
+
+def plain(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Aligned lines."""
+    lines = [columns, *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def _rich(section: _Section) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in section.columns:
+        table.add_column(column, overflow="fold")
+    for row in section.rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def _head(summary: TraceSummary) -> list[str]:
+    if summary.started_at is None or summary.ended_at is None:
+        return [f"{one_line(summary.file)}: nothing could be read"]
+    began = summary.started_at.astimezone()
+    lasted = format_duration(summary.ended_at - summary.started_at)
+    total = sum(summary.messages.values())
+    kinds = ", ".join(f"{number} {kind}" for kind, number in summary.messages.items())
+    refused = f"; {summary.refused} of them refused" if summary.refused else ""
+    return [
+        f"run {summary.run_id}: began {began:%Y-%m-%d %H:%M:%S %z}, last message after {lasted}",
+        one_line(f"{counted(total, 'message')}: {kinds or 'none'}{refused}"),
+    ]
+
+
+def _sections(summary: TraceSummary) -> list[_Section]:
+    made = (_nodes(summary), _phases(summary), _reasons(summary), _operations(summary))
+    return [section for section in (*made, _slowest(summary)) if section.rows]
+
+
+def _nodes(summary: TraceSummary) -> _Section:
+    """Those with most trouble first."""
+
+    def trouble(node: NodeSummary) -> tuple[int, int, int]:
+        return -node.attempts, -node.failures, -node.retries
+
+    shown = sorted(summary.nodes, key=trouble)[:NODES_SHOWN]
+    left = len(summary.nodes) - len(shown)
+    attempts = sum(node.attempts for node in summary.nodes)
+    return _Section(
+        f"{counted(attempts, 'attempt')} of {counted(len(summary.nodes), 'node')}",
+        ("NODE", "PROVIDER", "ATTEMPTS", "LATEST", "NOW", "FAILED", "RETRIES"),
+        tuple(
+            _cells(
+                node.node,
+                node.provider,
+                node.attempts,
+                node.attempt,
+                node.phase.replace("_", " "),
+                node.failures,
+                node.retries,
+            )
+            for node in shown
+        ),
+        f"and {counted(left, 'node')} more with no more attempts than these" if left else "",
+    )
+
+
+def _phases(summary: TraceSummary) -> _Section:
+    return _Section(
+        "time in each stage",
+        ("STAGE", "TIMES", "MEAN", "LONGEST", "OF", "THERE NOW"),
+        tuple(
+            _cells(
+                phase.phase.replace("_", " "),
+                phase.stays,
+                took_words(phase.mean_seconds),
+                took_words(phase.longest_seconds),
+                f"{phase.longest_node} (attempt {phase.longest_attempt})",
+                phase.going_on,
+            )
+            for phase in summary.phases
+        ),
+    )
+
+
+def _reasons(summary: TraceSummary) -> _Section:
+    left = summary.reasons[REASONS_SHOWN:]
+    number = sum(reason.count for reason in left)
+    return _Section(
+        "failures and retries by reason",
+        ("COUNT", "WHAT", "LATEST", "REASON"),
+        tuple(
+            _cells(
+                reason.count,
+                "attempt over" if reason.what == "failed" else "retry",
+                f"{reason.node} (attempt {reason.attempt})",
+                reason.reason,
+            )
+            for reason in summary.reasons[:REASONS_SHOWN]
+        ),
+        f"and {counted(len(left), 'more reason')}, {number} times" if left else "",
+    )
+
+
+def _operations(summary: TraceSummary) -> _Section:
+    return _Section(
+        "operations",
+        ("PROVIDER", "KIND", "COUNT", "FAILED", "EXPIRED", "MEAN", "LONGEST"),
+        tuple(
+            _cells(
+                kind.provider,
+                kind.kind,
+                kind.count,
+                kind.failed,
+                kind.expired,
+                took_words(kind.mean_seconds),
+                took_words(kind.longest_seconds),
+            )
+            for kind in summary.operations
+        ),
+    )
+
+
+def _slowest(summary: TraceSummary) -> _Section:
+    return _Section(
+        "slowest operations",
+        ("PROVIDER", "TOOK", "OPERATION", "KIND", "NODE", "RESULT"),
+        tuple(
+            _cells(
+                slow.provider,
+                took_words(slow.seconds),
+                slow.operation,
+                slow.kind,
+                slow.node,
+                slow.result,
+            )
+            for slow in summary.slowest
+        ),
+    )
+
+
+def _cells(*values: object) -> tuple[str, ...]:
+    return tuple(one_line(str(value)) for value in values)
