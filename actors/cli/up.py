@@ -5,26 +5,36 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from cluster_reconciler.actors.cli.arguments import UpOptions
+from cluster_reconciler.actors.cli.driven_cluster import StartCluster
 from cluster_reconciler.actors.cli.exit_codes import INVALID
 from cluster_reconciler.actors.cli.faults import printable
 from cluster_reconciler.actors.cli.log import configure_log, restore_log
 from cluster_reconciler.actors.cli.output import Output
 from cluster_reconciler.actors.cli.reports import UpReport
-from cluster_reconciler.actors.cli.shape_file import LoadedShape, load
+from cluster_reconciler.actors.cli.shape_file import LoadedShape, Loading, load
+from cluster_reconciler.actors.cli.shape_news import ShapeNews
 from cluster_reconciler.actors.cli.signals import Signals
+from cluster_reconciler.actors.cli.up_following import Following
 from cluster_reconciler.actors.cli.up_screen import UpScreen
-from cluster_reconciler.actors.cli.up_session import StartCluster, UpSession
+from cluster_reconciler.actors.cli.up_session import UpSession
+from cluster_reconciler.actors.cli.watch import FileWatch, Seen, look_at
 from cluster_reconciler.actors.cli.words import counted
 
 
 def up(options: UpOptions, start: StartCluster) -> int:
     """The exit code.  `start` makes the cluster; tests give another one."""
     output = Output(colour=not options.no_color)
+    screen = UpScreen(options, output)
+    if options.watch and options.once:
+        wrong = "--watch with --once: expected one of the two, since --once ends by itself"
+        screen.warn(wrong)
+        screen.end(UpReport(options.file, exit_code=INVALID, error=wrong))
+        return INVALID
+    before = look_at(options.file)
     loading = load(options.file)
     report = UpReport(options.file, faults=loading.faults)
     for found in (*loading.faults, *loading.cautions):
         output.say(str(found))
-    screen = UpScreen(options, output)
     if loading.loaded is None:
         screen.end(replace(report, exit_code=INVALID, error="the shape file has faults"))
         return INVALID
@@ -41,7 +51,8 @@ def up(options: UpOptions, start: StartCluster) -> int:
         screen.end(replace(report, exit_code=INVALID, error=text))
         return INVALID
     try:
-        return _run(options, loading.loaded, start, output, screen, report)
+        following = _following(options, before, loading, output, screen)
+        return _run(options, loading.loaded, start, output, screen, report, following=following)
     finally:
         restore_log()
 
@@ -58,6 +69,19 @@ def _place_fault(option: str, path: Path | None) -> str | None:
     return None
 
 
+def _following(
+    options: UpOptions, before: Seen, loading: Loading, output: Output, screen: UpScreen
+) -> Following | None:
+    """`before`: what the file held just before it was loaded."""
+    loaded = loading.loaded
+    if not options.watch or loaded is None:
+        return None
+    # An edit in this very moment must not be taken for what was loaded.
+    settled = before if look_at(options.file) == before else None
+    watch = FileWatch(options.file, settled)
+    return Following(watch, loaded, ShapeNews(options, output, screen, loading.cautions))
+
+
 def _run(
     options: UpOptions,
     loaded: LoadedShape,
@@ -65,6 +89,8 @@ def _run(
     output: Output,
     screen: UpScreen,
     report: UpReport,
+    *,
+    following: Following | None,
 ) -> int:
     shape = loaded.shape
     nodes = sum(group.count for group in shape.groups)
@@ -73,7 +99,7 @@ def _run(
         f"{counted(nodes, 'node')} in {counted(len(shape.groups), 'group')}"
     )
     report = replace(report, run_id=shape.run_id, generation=shape.generation)
-    session = UpSession(options, loaded, start, screen, report)
+    session = UpSession(options, loaded, start, screen, report, following=following)
     output.lost = session.reader_gone
     with Signals(session.signal_came, lambda: session.has_answered):
         return session.run()

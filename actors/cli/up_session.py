@@ -1,103 +1,43 @@
 """One run of `up`: start, converge, stay, drain, and what interrupts them (design §6; case F24).
 
-The main thread waits for one thing at a time at a single inbox; whatever may block runs as a job.
-The second signal is acted upon by the signals' own thread, so that nothing can hold it up.
+The main thread is the only one that acts: it waits for one thing at a time (`up_waiting`), and
+whatever may block runs as a job.  The second signal is acted upon by the signals' own thread, so
+that nothing can hold it up (`up_forcing`).
 """
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from cluster_reconciler.actors.cli import exit_codes
 from cluster_reconciler.actors.cli.arguments import ONCE_TIMEOUT, UpOptions
+from cluster_reconciler.actors.cli.driven_cluster import DrivenCluster, StartCluster
 from cluster_reconciler.actors.cli.durations import format_duration
 from cluster_reconciler.actors.cli.jobs import Job, bounded
 from cluster_reconciler.actors.cli.reports import UpReport
 from cluster_reconciler.actors.cli.shape_file import LoadedShape
+from cluster_reconciler.actors.cli.up_following import Following
+from cluster_reconciler.actors.cli.up_forcing import force_end, how_to_force
 from cluster_reconciler.actors.cli.up_screen import UpScreen
+from cluster_reconciler.actors.cli.up_waiting import Stopped, Waiting
 from cluster_reconciler.actors.cli.words import counted, leftover_line, summary, waits
-from cluster_reconciler.actors.errors import (
-    ClusterError,
-    DrainIncomplete,
-    LeftLease,
-    NotConverged,
-    RunLocked,
-)
+from cluster_reconciler.actors.errors import ClusterError, DrainIncomplete, NotConverged, RunLocked
 from cluster_reconciler.actors.events import ClusterEvent
 from cluster_reconciler.actors.status import ClusterStatus
 from cluster_reconciler.actors.swarm_address import SwarmListenError
-from cluster_reconciler.executors.provider import ListedLease, ProviderError
+from cluster_reconciler.executors.provider import ProviderError
 from cluster_reconciler.messages import ShapeRefused
-
-TELL_EVERY_S = 5.0
-"""How often a drain says what it still waits for."""
 
 READER_S = 10.0
 """How long a reader that stalls is waited for with the report."""
 
 _REFUSALS = (ShapeRefused, RunLocked, SwarmListenError, ProviderError, OSError)
 """A start that fails so has made nothing."""
-
-T = TypeVar("T")
-
-
-class DrivenCluster(Protocol):
-    """What `up` needs of a `Cluster`."""
-
-    @property
-    def leftovers(self) -> tuple[ListedLease, ...]:
-        """See `Cluster`, as for all of these."""
-
-    def wait_converged(self, timeout: float | timedelta | None = None) -> ClusterStatus:
-        """Wait."""
-
-    def status(self) -> ClusterStatus:
-        """A snapshot."""
-
-    def events(self, *, past: bool = False) -> Iterator[ClusterEvent]:
-        """From now on, or from the start on."""
-
-    def drain(self, timeout: timedelta | None = None) -> None:
-        """To nothing."""
-
-    def possibly_left(self) -> tuple[LeftLease, ...]:
-        """What exists or may."""
-
-    def close(self, drain: bool = True) -> None:
-        """End."""
-
-
-StartCluster = Callable[[LoadedShape, Path | None, timedelta], DrivenCluster]
-
-
-class _Stopped(Exception):
-    """A signal, or the loss of stdout's reader, ends the stay; `code` if all goes well."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
-
-
-class _SignalCame:
-    def __init__(self, number: signal.Signals) -> None:
-        self.number = number
-
-
-class _ReaderGone:
-    """stdout takes no more."""
-
-
-class _EventsEnded:
-    """The cluster has ended, by our own doing or not."""
 
 
 class UpSession:
@@ -110,20 +50,26 @@ class UpSession:
         start: StartCluster,
         screen: UpScreen,
         report: UpReport,
+        *,
+        following: Following | None = None,
         end_process: Callable[[int], None] = os._exit,
     ) -> None:
+        """`following`: of the shape file; None: it was read once."""
         self._options = options
         self._loaded = loaded
         self._start_cluster = start
         self._screen = screen
         self._report = report
+        self._following = following
         self._end_process = end_process
-        self._inbox: SimpleQueue[object] = SimpleQueue()
+        self._waiting = Waiting(self._say_already)
         self._cluster: DrivenCluster | None = None
         self._first_signal: signal.Signals | None = None
         self._code_of_reader: int | None = None
         self._pump: threading.Thread | None = None
-        self._events_ended = False
+        self._has_converged = False
+        self._changed_meanwhile = False
+        """Another shape was accepted since the current wait for convergence began."""
         self._reported: SimpleQueue[object] = SimpleQueue()
         self._forced = False
         self.has_answered = False
@@ -135,7 +81,7 @@ class UpSession:
         """The first one drains, the second one ends the process."""
         if count == 1:
             self._first_signal = number
-            self._inbox.put(_SignalCame(number))
+            self._waiting.signal_came(number)
         elif count == 2:
             self._force(number)
 
@@ -144,7 +90,7 @@ class UpSession:
         broken = isinstance(error, BrokenPipeError)
         self._code_of_reader = exit_codes.READER_GONE if broken else exit_codes.LEFT_OR_DIED
         self._screen.warn(f"stdout takes no more data: {error.strerror}")
-        self._inbox.put(_ReaderGone())
+        self._waiting.reader_gone(self._code_of_reader)
 
     # -- the run ----------------------------------------------------------------------------------
 
@@ -154,7 +100,7 @@ class UpSession:
         try:
             self._start()
             self._live()
-        except _Stopped as stopped:
+        except Stopped as stopped:
             code = stopped.code
         except NotConverged as error:
             code = exit_codes.NOT_CONVERGED
@@ -166,32 +112,37 @@ class UpSession:
         except Exception as error:  # noqa: BLE001  # whatever it is, the machines must go
             code = exit_codes.LEFT_OR_DIED
             self._failed(_told(error))
+        if self._following is not None:
+            self._following.end()
         if self._cluster is not None:
             code = self._drain(self._cluster, code)
         return self._end(code)
 
     def _start(self) -> None:
         options = self._options
-        job = self._job(
+        if self._following is not None:
+            self._following.begin(self._waiting.change_of_file)
+        job = self._waiting.job(
             "start",
             lambda: self._start_cluster(self._loaded, options.trace, options.drain_timeout),
         )
         stopped = None
         try:
-            cluster = self._wait(job)
-        except _Stopped as early:
+            cluster = self._waiting.result(job)
+        except Stopped as early:
             # Half a start cannot be drained: what it makes must be known first.
             stopped = early
             self.has_answered = True
             self._screen.warn(
-                f"{self._cause()}: drains as soon as the start is done; {_how_to_force()}"
+                f"{self._cause()}: drains as soon as the start is done; {how_to_force()}"
             )
-            cluster = self._wait(job, stoppable=False)
+            cluster = self._waiting.result(job, stoppable=False)
         self._cluster = cluster
         leftovers = tuple(leftover_line(lease) for lease in cluster.leftovers)
         for line in leftovers:
             self._screen.warn(f"left by an earlier process: {line}")
         self._report = replace(self._report, leftovers=leftovers)
+        self._screen.follow(cluster.status)
         events = cluster.events(past=True)
         self._pump = threading.Thread(target=self._tell_events, args=(events,), daemon=True)
         self._pump.start()
@@ -202,16 +153,61 @@ class UpSession:
         cluster = self._cluster
         assert cluster is not None, "the cluster has started"
         options = self._options
-        timeout = options.timeout
-        if timeout is None and options.once:
-            timeout = ONCE_TIMEOUT
-        status = self._wait(self._job("converge", lambda: cluster.wait_converged(timeout)))
+        limit = options.timeout
+        if limit is None and options.once:
+            limit = ONCE_TIMEOUT
+        converging: Job[ClusterStatus] | None = self._converging(cluster, limit)
+        while True:
+            self._waiting.news(converging)
+            if self._waiting.file_changed:
+                self._waiting.file_changed = False
+                if self._follow(cluster) and converging is None:
+                    converging = self._converging(cluster, limit)
+            elif converging is None:
+                self._cluster_ended(cluster)
+            else:
+                converging = self._after(converging, cluster, limit)
+                if options.once:
+                    return
+
+    def _converging(self, cluster: DrivenCluster, limit: timedelta | None) -> Job[ClusterStatus]:
+        self._changed_meanwhile = False
+        return self._waiting.job("converge", lambda: cluster.wait_converged(limit))
+
+    def _after(
+        self, job: Job[ClusterStatus], cluster: DrivenCluster, limit: timedelta | None
+    ) -> Job[ClusterStatus] | None:
+        """The wait for convergence has ended; the next one, if there is to be one."""
+        try:
+            status = self._waiting.result(job)
+        except NotConverged as error:
+            if self._changed_meanwhile:
+                return self._converging(cluster, limit)
+            if not self._has_converged:
+                raise
+            # What runs well but for an edit is not drained for it.
+            self._screen.warn(f"{error}\nit goes on")
+            return self._converging(cluster, None)
+        if self._changed_meanwhile:
+            return self._converging(cluster, limit)
+        self._has_converged = True
         self._report = replace(self._report, converged=True)
         self._observe(status)
-        if options.once:
-            return
-        self._screen.say(f"converged: {summary(status)}; Ctrl-C drains")
-        self._wait(None)
+        if not self._options.once:
+            self._screen.say(f"converged: {summary(status)}; Ctrl-C drains")
+        return None
+
+    def _follow(self, cluster: DrivenCluster) -> bool:
+        """Whether the file brought another shape."""
+        following = self._following
+        if following is None or not following.follow(cluster, self._waiting):
+            return False
+        self._changed_meanwhile = True
+        # How it stands is not known now; whoever drains looks anew.
+        self._report = replace(
+            self._report, generation=following.generation, converged=False, counts=None, nodes=()
+        )
+        return True
 
     def _drain(self, cluster: DrivenCluster, code: int) -> int:
         timeout = self._options.drain_timeout
@@ -219,9 +215,9 @@ class UpSession:
             # It was interrupted before anybody looked: how it stood then belongs in the report.
             self._report = replace(self._report, counts=status.counts, nodes=status.nodes)
         self._say_drain(cluster)
-        job = self._job("drain", lambda: cluster.drain(timeout))
+        job = self._waiting.job("drain", lambda: cluster.drain(timeout))
         try:
-            self._wait(job, stoppable=False, idle=lambda: self._say_waits(cluster))
+            self._waiting.result(job, stoppable=False, idle=lambda: self._say_waits(cluster))
             self._report = replace(self._report, drained=True)
         except DrainIncomplete as error:
             code = exit_codes.LEFT_OR_DIED
@@ -269,47 +265,15 @@ class UpSession:
         telling.result()
         return self._code_of_reader is None
 
-    # -- waiting ----------------------------------------------------------------------------------
-
-    def _job(self, name: str, work: Callable[[], T]) -> Job[T]:
-        return Job(name, work, self._inbox.put)
-
-    def _wait(
-        self, job: Job[T] | None, *, stoppable: bool = True, idle: Callable[[], None] | None = None
-    ) -> T:
-        """The job's result; without a job only an interruption ends it.  Raises _Stopped when
-        stoppable, and what the job raised.  `idle` is called now and then."""
-        while True:
-            if job is None and self._events_ended:
-                self._cluster_ended()
-            try:
-                message = self._inbox.get(timeout=TELL_EVERY_S if idle is not None else None)
-            except Empty:
-                assert idle is not None, "there is no other timeout"
-                idle()
-                continue
-            if job is not None and message is job:
-                return job.result()
-            if isinstance(message, _SignalCame):
-                if stoppable:
-                    raise _Stopped(exit_codes.after_signal(message.number))
-                self.has_answered = True
-                self._screen.warn(f"{message.number.name}: already draining; {_how_to_force()}")
-            elif isinstance(message, _ReaderGone) and stoppable:
-                raise _Stopped(self._code_of_reader or exit_codes.READER_GONE)
-            elif isinstance(message, _EventsEnded):
-                self._events_ended = True  # Perhaps before anybody stays: it is not forgotten.
-
-    def _cluster_ended(self) -> None:
+    def _cluster_ended(self, cluster: DrivenCluster) -> None:
         """Nobody asked it to: raises the reason."""
-        assert self._cluster is not None, "only a started cluster has events"
-        self._wait(self._job("status", self._cluster.status))
+        self._waiting.result(self._waiting.job("status", cluster.status))
         raise ClusterError("the cluster has ended by itself")
 
     def _tell_events(self, events: Iterator[ClusterEvent]) -> None:
         for event in events:
             self._screen.event(event)
-        self._inbox.put(_EventsEnded())
+        self._waiting.end_of_events()
 
     # -- telling ----------------------------------------------------------------------------------
 
@@ -318,7 +282,7 @@ class UpSession:
             self._report,
             counts=status.counts,
             nodes=status.nodes,
-            warnings=(*self._report.warnings, *status.warnings),
+            warnings=tuple(dict.fromkeys((*self._report.warnings, *status.warnings))),
         )
         self._screen.nodes(status)
 
@@ -334,6 +298,10 @@ class UpSession:
     def _cause(self) -> str:
         return self._first_signal.name if self._first_signal is not None else "stdout is closed"
 
+    def _say_already(self, number: signal.Signals) -> None:
+        self.has_answered = True
+        self._screen.warn(f"{number.name}: already draining; {how_to_force()}")
+
     def _say_drain(self, cluster: DrivenCluster) -> None:
         left = bounded(cluster.possibly_left, 1.0, ())
         certain = sum(lease.certain for lease in left)
@@ -347,11 +315,13 @@ class UpSession:
         if self._first_signal is None:
             self._screen.say(f"draining: {what}, at most {limit}")
         else:
-            text = f"{self._cause()}: draining, {what}, at most {limit}; {_how_to_force()}"
+            text = f"{self._cause()}: draining, {what}, at most {limit}; {how_to_force()}"
             self.has_answered = True
             self._screen.warn(text)
 
     def _say_waits(self, cluster: DrivenCluster) -> None:
+        if self._screen.following:
+            return  # It shows them.
         status = bounded(cluster.status, 2.0, None)
         if status is not None:
             self._screen.say("\n".join(["still draining:", *waits(status.nodes, status.at)]))
@@ -360,33 +330,10 @@ class UpSession:
         number = self._first_signal
         return replace(self._report, exit_code=code, signal=number.name if number else None)
 
-    # -- the second signal ------------------------------------------------------------------------
-
     def _force(self, number: signal.Signals) -> None:
-        """End the process within two seconds, whatever the other threads do."""
         self._forced = True
-        cluster = self._cluster
-        left = bounded(cluster.possibly_left, 0.5, None) if cluster is not None else None
         first = self._first_signal or number
-        code = exit_codes.after_signal(first) if left == () else exit_codes.LEFT_OR_DIED
-        text = f"{number.name} again: ends at once, without waiting for the drain"
-        if left is None:
-            text += "; whether leases are left is not known: the next `up` of this run names them"
-        report = replace(self._closed_report(code), left=left or (), drained=left == (), error=text)
-        bounded(lambda: self._tell_force(text, report), 0.5, None)
-        if cluster is not None:
-            bounded(lambda: cluster.close(drain=False), 0.6, None)
-        self._end_process(code)
-
-    def _tell_force(self, text: str, report: UpReport) -> None:
-        self._screen.warn(text)
-        self._screen.end(report)
-        with suppress(OSError, ValueError):
-            sys.stdout.flush()
-
-
-def _how_to_force() -> str:
-    return f"Ctrl-C again, or `kill {os.getpid()}`, ends it at once and may leave machines behind"
+        force_end(number, first, self._cluster, self._screen, self._report, self._end_process)
 
 
 def _told(error: Exception) -> str:
