@@ -52,6 +52,35 @@ exit codes:
 """
 
 
+_PLAN = f"""\
+Say what it would do to go from one shape to another: which nodes are kept, added, removed, and
+replaced (and because of which field), in the order in which it would happen.  Nothing is started.
+
+examples:
+  {PROGRAM} plan new.toml --from old.toml
+  {PROGRAM} plan new.toml --from old.toml --exit-code --json
+
+exit codes:
+  0    done
+  2    wrong usage, or a file has faults
+  3    the plan has changes (only with --exit-code)
+"""
+
+_TRACE = f"""\
+Read a file that `up --trace` has written: one line for each message of the driver's mailbox, in the
+order in which they were handled, with what each one led to.
+
+examples:
+  {PROGRAM} trace run.jsonl --node worker-1
+  {PROGRAM} trace run.jsonl --summary
+  {PROGRAM} trace run.jsonl --follow
+
+exit codes:
+  0    done
+  2    wrong usage, or the file is no trace that can be read
+"""
+
+
 class UpOptions(argparse.Namespace):
     """What `up` was told."""
 
@@ -61,6 +90,7 @@ class UpOptions(argparse.Namespace):
     drain_timeout: timedelta
     json: bool
     trace: Path | None
+    watch: bool
     log: str | None
     no_color: bool
     quiet: bool
@@ -71,7 +101,31 @@ class ValidateOptions(argparse.Namespace):
     """What `validate` was told."""
 
     files: list[str]
+    against: str | None
     json: bool
+
+
+class PlanOptions(argparse.Namespace):
+    """What `plan` was told."""
+
+    new: str
+    old: str | None
+    exit_code: bool
+    json: bool
+    no_color: bool
+
+
+class TraceOptions(argparse.Namespace):
+    """What `trace` was told."""
+
+    log: Path
+    node: str | None
+    attempt: int | None
+    operation: str | None
+    follow: bool
+    summary: bool
+    json: bool
+    no_color: bool
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -86,6 +140,8 @@ def make_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     _add_up(_verb(verbs, "up", "bring a cluster up and keep it", _UP, _EXIT_CODES))
     _add_validate(_verb(verbs, "validate", "check shape files", _VALIDATE, None))
+    _add_plan(_verb(verbs, "plan", "say what a change of a shape would do", _PLAN, None))
+    _add_trace(_verb(verbs, "trace", "read the log of a run's messages", _TRACE, None))
     return parser
 
 
@@ -130,6 +186,7 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add("--json", action="store_true", help="data on stdout as JSON: one document with --once, "
         "else one object a line; prose goes to stderr")  # fmt: skip
+    add("--watch", action="store_true", help="follow the file: a changed shape is planned and run")
     add("--trace", type=Path, metavar="LOG", help="write every message of the driver to this file")
     add("--log", metavar="FILE", help="write a log to this file as well")
     add(
@@ -148,6 +205,32 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
 def _add_validate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="a shape in TOML, YAML or JSON")
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    parser.add_argument(
+        "--against", metavar="OLD",
+        help="also check that the file may follow this shape: same run, generation not lower, "
+        "and counted up when the content differs",
+    )  # fmt: skip
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("new", metavar="NEW", help="the shape to come, in TOML, YAML or JSON")
+    add("--from", dest="old", metavar="OLD", help="the shape that is; default: nothing is there")
+    add("--exit-code", action="store_true", help="exit with 3 when the plan has changes")
+    add("--json", action="store_true", help="one JSON document on stdout")
+    add("--no-color", action="store_true", help="no colours; NO_COLOR does it too")
+
+
+def _add_trace(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("log", metavar="LOG", type=Path, help="a file that `up --trace` has written")
+    add("--node", metavar="NODE", help="only what concerns this node, such as worker-1")
+    add("--attempt", metavar="N", type=int, help="only what concerns this attempt")
+    add("--operation", metavar="OP", help="only what concerns this operation, such as op(3,1)")
+    add("--follow", action="store_true", help="go on as the file grows, until Ctrl-C")
+    add("--summary", action="store_true", help="attempts, time in each stage, retries, slowest")
+    add("--json", action="store_true", help="one object a line; one document with --summary")
+    add("--no-color", action="store_true", help="no colours; NO_COLOR does it too")
 
 
 def _timeout(text: str) -> timedelta:

@@ -2,12 +2,20 @@
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from cluster_reconciler.actors.cli.arguments import UpOptions, ValidateOptions, make_parser
+from cluster_reconciler.actors.cli.arguments import (
+    PlanOptions,
+    TraceOptions,
+    UpOptions,
+    ValidateOptions,
+    make_parser,
+)
 from cluster_reconciler.actors.cli.exit_codes import LEFT_OR_DIED, READER_GONE, after_signal
 from cluster_reconciler.actors.cli.output import Output, prepare_streams
+from cluster_reconciler.actors.cli.plan import plan
 from cluster_reconciler.actors.cli.start_cluster import start_cluster
+from cluster_reconciler.actors.cli.trace import trace
 from cluster_reconciler.actors.cli.up import up
 from cluster_reconciler.actors.cli.validate import validate
 
@@ -18,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     verb = make_parser().parse_args(words).verb
     try:
-        return _validate(words) if verb == "validate" else _up(words)
+        return _VERBS[verb](words)
     except KeyboardInterrupt:
         return after_signal(2)
     except Exception as error:  # noqa: BLE001  # the last resort: one line, and what to do
@@ -30,10 +38,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _validate(words: list[str]) -> int:
     options = make_parser().parse_args(words, ValidateOptions())
+    return _to_a_reader(lambda output: validate(options, output), colour=False)
+
+
+def _plan(words: list[str]) -> int:
+    options = make_parser().parse_args(words, PlanOptions())
+    return _to_a_reader(lambda output: plan(options, output), colour=not options.no_color)
+
+
+def _trace(words: list[str]) -> int:
+    options = make_parser().parse_args(words, TraceOptions())
+    return _to_a_reader(lambda output: trace(options, output), colour=not options.no_color)
+
+
+def _to_a_reader(verb: Callable[[Output], int], *, colour: bool) -> int:
+    """The verb's exit code, unless nobody could read what it wrote."""
     lost: list[OSError] = []
-    output = Output(colour=False)
+    output = Output(colour=colour)
     output.lost = lost.append
-    code = validate(options, output)
+    code = verb(output)
     if not lost:
         return code
     return READER_GONE if isinstance(lost[0], BrokenPipeError) else LEFT_OR_DIED
@@ -41,6 +64,14 @@ def _validate(words: list[str]) -> int:
 
 def _up(words: list[str]) -> int:
     return up(make_parser().parse_args(words, UpOptions()), start_cluster)
+
+
+_VERBS: dict[str, Callable[[list[str]], int]] = {
+    "plan": _plan,
+    "trace": _trace,
+    "up": _up,
+    "validate": _validate,
+}
 
 
 def _say(text: str) -> None:
