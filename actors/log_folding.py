@@ -3,7 +3,9 @@
 A failure that repeats is written at counts 1, 2, 4, 8, ... and then hourly, with its count.  What a
 failing node goes through on the way to its next failure (leased, booted, destroyed, begun anew) is
 written the first time only.  A node that fails after it was ready for a while is news again, from
-its first line on; one that is lost right after each start is not.
+its first line on; one that is lost right after each start is not.  What differs only in long
+numbers (a request, a pid, a port) is the same failure, and a pass that does the same with other
+numbers of nodes is the same pass; a line that repeats is shortened, its first one stands whole.
 
 Decides, and writes nothing.
 """
@@ -28,6 +30,14 @@ STEPS_MAX = 64
 
 _VARYING = re.compile(r", next try in .*|; its last output: .*", re.DOTALL)
 _NUMBER = re.compile(r"\d+")
+_IDENTITY = re.compile(
+    r"\b(?=[\da-f-]*\d)[\da-f]{4,}(?:-[\da-f]{4,})+\b|\b(?=[a-f]*\d)[\da-f]{8,}\b|\d{4,}"
+)
+"""What a cloud gives each failure anew: long numbers, UUIDs, hashes.  Exit codes and the codes of
+HTTP are shorter, and tell failures apart."""
+
+REPEATED_MAX = 200
+"""Characters of a failure's text when it is written again."""
 
 
 class _Seen(Struct):
@@ -74,12 +84,17 @@ class LogFolding:
 
     def pass_line(self, said: str, now: datetime) -> str | None:
         """The same for a pass that did the same as one before it."""
-        count = self._repeats.count(("pass", said), now)
+        count = self._repeats.count(("pass", _NUMBER.sub("#", said)), now)
         return None if count is None else f"{said}{_seen_times(count)}"
 
     def _failure(self, event: ClusterEvent, key: tuple[object, ...]) -> str | None:
         count = self._repeats.count(key, event.at)
-        return None if count is None else f"{event.text}{_seen_times(count)}"
+        if count is None:
+            return None
+        text = event.text
+        if count > 1 and len(text) > REPEATED_MAX:
+            text = f"{text[:REPEATED_MAX]}..."
+        return f"{text}{_seen_times(count)}"
 
     def _seen(self, node: LogicalNodeId, now: datetime) -> _Seen:
         found = self._nodes.get(node)
@@ -99,8 +114,9 @@ class LogFolding:
 
 
 def _key(event: ClusterEvent) -> tuple[object, ...]:
-    """An identical failure of one node, whenever its next try is and whatever it printed."""
-    return (event.node, event.kind, _VARYING.sub("", event.text))
+    """An identical failure of one node, whenever its next try is, whatever it printed and whichever
+    request or process it was."""
+    return (event.node, event.kind, _IDENTITY.sub("#", _VARYING.sub("", event.text)))
 
 
 def _seen_times(count: int) -> str:
