@@ -141,7 +141,7 @@ class _Telling:
             self._output.say(f"{one_line(item.reason)}; what came before it was read")
 
     def _begin(self, header: TraceHeader) -> None:
-        self._replay = Replay(header, skim=True)
+        self._replay = Replay(header, quick=True)
         self._reader = Reader()
         self._words = TraceWords(header.shape, colour=self._colour)
         self._matching = Matching(self._wanted)
