@@ -5,13 +5,16 @@ have to be unset (the cursor stays visible, no mode is changed), so that it is l
 however the process ends.  The cursor rests at the start of the line below the view.
 """
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
+from rich.cells import cell_len
 
 _UP = "\x1b[{}A"
 _TO_END_OF_LINE = "\x1b[K"
 _TO_END_OF_SCREEN = "\x1b[J"
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class PaintedLine(Struct, frozen=True, gc=False):
@@ -36,19 +39,30 @@ class Painter:
         if same_place and new == self._shown:
             return ""
         text = self._to_top(columns)
+        # What stands there is written over, and only what differs: nothing can flicker.
         if same_place:
-            # Only what differs is written: nothing else can flicker.
             for line, old in zip(new, self._shown, strict=True):
-                text += "\n" if line == old else f"{line.text}{_TO_END_OF_LINE}\n"
-            text += _TO_END_OF_SCREEN  # what was typed meanwhile
+                clear = _TO_END_OF_LINE if line.cells < old.cells else ""
+                text += "\n" if line == old else f"{clear}{line.text}\n"
         else:
-            text += _TO_END_OF_SCREEN + above + "".join(f"{line.text}\n" for line in new)
+            text += "".join(_over(line, columns) for line in above.split("\n")[:-1])
+            text += "".join(f"{_TO_END_OF_LINE}{line.text}\n" for line in new)
+        if new or above:
+            text += _TO_END_OF_SCREEN  # Also what was typed meanwhile.
+        else:
+            text = self.erase(columns)
         self._shown, self._columns = new, columns
         return text
 
     def erase(self, columns: int, above: str = "") -> str:
         """The text after which the view is gone, and `above` stands in its place."""
-        text = self._to_top(columns) + _TO_END_OF_SCREEN if self._shown else ""
+        rows = self._rows(columns)
+        text = ""
+        if rows:
+            # Line by line: told to clear from its first line on, tmux keeps what it clears in its
+            # history.
+            text = "\r" + _TO_END_OF_LINE + self._to_top(columns)
+            text += f"{_TO_END_OF_LINE}\n" * rows + _UP.format(rows)
         self._shown = ()
         return text + above
 
@@ -58,6 +72,18 @@ class Painter:
         self._shown = ()
 
     def _to_top(self, columns: int) -> str:
-        # A terminal that became narrower has broken the lines that are too long for it now.
-        rows = sum(max(1, -(-line.cells // max(1, columns))) for line in self._shown)
+        rows = self._rows(columns)
         return "\r" + _UP.format(rows) if rows else "\r"
+
+    def _rows(self, columns: int) -> int:
+        # A terminal that became narrower has broken the lines that are too long for it now, and
+        # counts what was cleared behind a text as part of it: hence it is cleared before.  (One
+        # that tells of its size late, as tmux does by a quarter of a second, may keep some rows.)
+        return sum(max(1, -(-line.cells // max(1, columns))) for line in self._shown)
+
+
+def _over(line: str, columns: int) -> str:
+    """The line, and nothing of what stood in the rows that it takes."""
+    # After a row that is full some terminals would clear its last character.
+    rest = cell_len(_COLOURS.sub("", line)) % max(1, columns)
+    return f"{_TO_END_OF_LINE}{line}{_TO_END_OF_LINE if rest else ''}\n"

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from types import FrameType
@@ -20,15 +20,8 @@ from rich.cells import cell_len
 from rich.color import ColorSystem
 from rich.style import Style
 
-from cluster_reconciler.actors.cli.live_model import (
-    Line,
-    Memory,
-    Moment,
-    Size,
-    Tone,
-    live_lines,
-    remembered,
-)
+from cluster_reconciler.actors.cli.live_cells import Line, Tone
+from cluster_reconciler.actors.cli.live_model import Memory, Moment, Size, live_lines, remembered
 from cluster_reconciler.actors.cli.live_painter import PaintedLine, Painter
 from cluster_reconciler.actors.cli.output import Output
 from cluster_reconciler.actors.status import ClusterStatus
@@ -36,8 +29,9 @@ from cluster_reconciler.actors.status import ClusterStatus
 TICK_S = 0.25
 """Between two pictures at least; between two questions for the status also."""
 
-SHARE = 4
-"""A status that takes long is asked for seldom: after so many times what the last one took."""
+SHARE, PAUSE_S_MAX = 4, 2.0
+"""A status that takes long is asked for seldom: after so many times what the last one took, but
+after so many seconds at the latest."""
 
 ABOVE_MAX = 2000
 """Lines that wait to be written; who brings one more waits, so that a reader can be told that it
@@ -82,6 +76,11 @@ class LiveView:
         self._thread.start()
         threading.Thread(target=self._ask_on, name="live status", daemon=True).start()
 
+    @property
+    def is_shown(self) -> bool:
+        """It has begun and not ended, by a failure of its own either."""
+        return not self._ended
+
     def above(self, text: str, *, patient: bool) -> bool:
         """A line, or several, that stay above the view.  `patient`: wait while too many are
         waiting.  False: the view has ended, and has not taken it."""
@@ -118,7 +117,8 @@ class LiveView:
                     self._latest = status, time.monotonic()
             took = time.monotonic() - began
             with self._change:
-                self._change.wait_for(lambda: self._stopping, max(TICK_S, SHARE * took))
+                pause = max(TICK_S, min(PAUSE_S_MAX, SHARE * took))
+                self._change.wait_for(lambda: self._stopping, pause)
 
     # -- painting ---------------------------------------------------------------------------------
 
@@ -221,7 +221,7 @@ def _in_foreground() -> bool:
         return True  # It is nobody's terminal, or none of ours: no shell writes to it.
 
 
-def _painted(line: Sequence[Any], colours: bool) -> PaintedLine:
+def _painted(line: Line, colours: bool) -> PaintedLine:
     text = "".join(span.text for span in line)
     cells = cell_len(text)
     if colours:

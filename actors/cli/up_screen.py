@@ -42,7 +42,8 @@ class UpScreen:
     @property
     def following(self) -> bool:
         """The live view is there: it says what nodes wait for."""
-        return self._view is not None
+        view = self._view
+        return view is not None and view.is_shown
 
     def follow(self, status: Callable[[], ClusterStatus]) -> None:
         """Begin the live view, where a person looks at a terminal and wants one: once, after the
