@@ -5,6 +5,8 @@
     python -m tests.proofs sigkill --rounds 100   # kill -9 of `up` at random moments
     python -m tests.proofs crashes --attempts 2000
     python -m tests.proofs many --nodes 200       # and 2 000 in memory
+    python -m tests.proofs leaks            # F22: 100 000 attempts, stepped; about 5 minutes
+    python -m tests.proofs log              # F29: 500 nodes fail for a day; half an hour
 
 Every proof works in a temporary folder, ends what it started, and exits with 1 when it fails.
 """
@@ -24,10 +26,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 from loguru import logger
 
 from cluster_reconciler.actors import Cluster, EventKind, RetryPolicy
-from cluster_reconciler.actors.stepping import SteppingCluster
 from cluster_reconciler.actors.swarm import SwarmListener
 from cluster_reconciler.executors.providers.memory import MemoryProvider
 from cluster_reconciler.executors.providers.process import ProcessProvider
@@ -35,19 +37,14 @@ from cluster_reconciler.executors.providers.process.processes import LEASE_VARIA
 from cluster_reconciler.messages import (
     BootSpec,
     ClusterShape,
-    CreateLease,
-    DestroyLease,
-    LeaseCreated,
-    LeaseDestroyed,
-    LeaseFacts,
-    LocalEndpoint,
     NodeGroupId,
     ProviderKind,
-    ProviderLeaseId,
     RoleId,
     RunId,
     RunNodeGroupSpec,
 )
+from tests.fields_leaks import RING_IS_FULL, FailingForLong, grown
+from tests.fields_log import WAYS, FailingNodes
 
 PROCESS, MEMORY = ProviderKind("process"), ProviderKind("memory")
 FAST = RetryPolicy(initial_delay=timedelta(milliseconds=100), jitter=0.0)
@@ -274,36 +271,33 @@ def crashes(state_dir: Path, options: argparse.Namespace) -> None:
     expect(last["children"] <= first["children"] + 8, "children are at their level")
     expect(last["rss_kib"] <= first["rss_kib"] * 1.15 + 8192, "memory is at its level")
     expect(marked(state_dir) == [], "no process is left")
-    stepped(100_000)
 
 
-def stepped(attempts: int) -> None:
-    """The same on the stepping runtime."""
-    policy = RetryPolicy(jitter=0.0)
-    cluster = SteppingCluster(shape(1, provider=MEMORY), retry=policy, check_invariants=False)
-    began, done = time.monotonic(), 0
-    first: dict[str, int] = {}
-    effects = cluster.drive()
-    while done < attempts:
-        [effect] = effects
-        if isinstance(effect.command, CreateLease):
-            facts = LeaseFacts(MEMORY, ProviderLeaseId(f"lease-{done}"))
-            cluster.succeed(effect, LeaseCreated(facts, LocalEndpoint("here")))
-        elif isinstance(effect.command, DestroyLease):
-            cluster.succeed(effect, LeaseDestroyed())
-            done += 1
-        else:
-            cluster.fail(effect, "exit code 3")
-        effects = cluster.drive() or cluster.advance(60)
-        if done == 1000 and not first:
-            first = level()
-            cluster.forget_events()
-        if done % 1000 == 0:
-            cluster.forget_events()
-    last = level()
-    print(f"      stepped: {done} attempts in {time.monotonic() - began:.1f} s")
-    print(f"      after 1 000 {first}\n      at the end  {last}")
-    expect(last["rss_kib"] <= first["rss_kib"] * 1.15 + 32768, "stepped: memory is at its level")
+def leaks(_state_dir: Path, options: argparse.Namespace) -> None:
+    """F22: failing bootstraps, stepped, with the production executors."""
+    began = time.monotonic()
+    life = FailingForLong()
+    levels = []
+    for attempts in (1000, RING_IS_FULL, options.leak_attempts):
+        life.run(attempts)
+        levels.append(life.level())
+        print(f"      after {attempts} attempts, {time.monotonic() - began:.0f} s: {levels[-1]}")
+    thousand, full, last = levels
+    expect(grown(msgspec.structs.replace(thousand, blocks=full.blocks), last) == [], "no growth")
+    life.close()
+
+
+def log(_state_dir: Path, options: argparse.Namespace) -> None:
+    """F29: 24 hours of nodes that fail, in one way after another."""
+    for way, play in WAYS.items():
+        began = time.monotonic()
+        life = FailingNodes(play, options.log_nodes, RetryPolicy(seed=29), timedelta(seconds=30))
+        life.run(timedelta(hours=24))
+        expect(
+            life.bytes < 10_000_000 * options.log_nodes // 500,
+            f"{options.log_nodes} nodes, 24 h, {way}: {life.failures} failures in {life.lines} "
+            f"lines, {life.bytes} bytes ({time.monotonic() - began:.0f} s)",
+        )
 
 
 # -- many -----------------------------------------------------------------------------------------
@@ -352,6 +346,8 @@ PROOFS: dict[str, Callable[[Path, argparse.Namespace], None]] = {
     "sigkill": sigkill,
     "crashes": crashes,
     "many": many,
+    "leaks": leaks,
+    "log": log,
 }
 
 
@@ -361,6 +357,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--attempts", type=int, default=2000)
     parser.add_argument("--nodes", type=int, default=200)
+    parser.add_argument("--leak-attempts", type=int, default=100_000)
+    parser.add_argument("--log-nodes", type=int, default=500)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
     logger.remove()
