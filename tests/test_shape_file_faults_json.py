@@ -127,7 +127,7 @@ BROKEN = [
 {"run_id": 1, // one
 "groups": []}""",
         [
-            ('shape.json:1: expected a key in double quotes, found "/"; JSON has no comments'),
+            ('shape.json:1: expected a key in double quotes, found "// one"; JSON has no comments'),
         ],
         id="comment",
     ),
@@ -144,7 +144,10 @@ BROKEN = [
         """\
 {'run_id': 1}""",
         [
-            ('shape.json:1: expected a key in double quotes, found "\'"; use double quotes'),
+            (
+                "shape.json:1: expected a key in double quotes, "
+                """found "'run_id': 1}"; use double quotes"""
+            ),
         ],
         id="single_quotes",
     ),

@@ -65,7 +65,7 @@ groups:
 """,
         [
             (
-                "shape.yaml:4: groups[0].role: expected a name, found the number 1.1; "
+                "shape.yaml:4: groups[0].role: expected a name, found the number 1.10; "
                 'quote it: "1.10"'
             ),
         ],
@@ -259,8 +259,8 @@ groups:
 """,
         [
             (
-                "shape.yaml:8: groups[0].boot.env.A-B: expected the name of an "
-                'environment variable (letters, digits and _), found "A-B"'
+                "shape.yaml:8: groups[0].boot.env.A-B: expected the name of a variable (letters, "
+                'digits and _, no digit first), found "A-B" (did you mean "A_B"?)'
             ),
         ],
         id="bad_variable_name",

@@ -11,7 +11,7 @@ from msgspec import inspect
 from cluster_reconciler.actors.cli.document import Document
 from cluster_reconciler.actors.cli.durations import EXPECTED as A_DURATION
 from cluster_reconciler.actors.cli.durations import parse_duration
-from cluster_reconciler.actors.cli.faults import Path, described, nearest, quoted
+from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, described, nearest, quoted
 
 _BROKEN = object()
 """Stands for a value with a fault, in a tree that will not be converted."""
@@ -138,7 +138,9 @@ class _Check:
             return self._fault(path, expected, value)
         too_low = wanted.ge is not None and value < wanted.ge
         too_high = wanted.le is not None and value > wanted.le
-        return self._fault(path, expected, value) if too_low or too_high else value
+        if too_low or too_high:
+            return self._fault(path, expected, value)
+        return float(value) if isinstance(value, WrittenFloat) else value
 
     def _number_hint(self, value: object, path: Path, whole: bool) -> str | None:
         """What to do about a string that looks like a number."""
@@ -192,6 +194,8 @@ def _written(value: object) -> str | None:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, WrittenFloat):
+        return value.written if len(value.written) < 20 else None
     return repr(value) if isinstance(value, int | float) and abs(value) < 1e15 else None
 
 

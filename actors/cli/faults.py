@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable
 from datetime import date, time
+from typing import Self
 
 from msgspec import Struct
 
@@ -17,6 +18,20 @@ Path = tuple[str | int, ...]
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _FOUND_MAX = 60
 """Characters of a found value that are shown; the line number leads to the rest."""
+
+
+class WrittenFloat(float):
+    """A number with a fraction that remembers how it was written: 3.10 is not 3.1 to whoever meant
+    a version."""
+
+    __slots__ = ("written",)
+    written: str
+
+    def __new__(cls, written: str) -> Self:
+        """As `float`."""
+        made = super().__new__(cls, written)
+        made.written = written
+        return made
 
 
 class Fault(Struct, frozen=True, gc=False):
@@ -120,4 +135,6 @@ def described(value: object) -> str:
 def _digits(value: float) -> str:
     if isinstance(value, int) and value.bit_length() > 200:
         return "with more than 60 digits"
+    if isinstance(value, WrittenFloat) and len(value.written) <= _FOUND_MAX:
+        return value.written
     return repr(value)

@@ -33,12 +33,18 @@ _NOT_READ = "a process provider does not read this: its nodes are this machine a
 
 
 def cautions_of(document: Document, path: Path, group: dict[str, object]) -> Iterator[Caution]:
-    """Of one group, at `path` in the file."""
-    for place, value, name in _references(path, group):
-        yield from _of_reference(document, place, value, name)
+    """Of one group, at `path` in the file, in the order of their lines.  A value with a fault gets
+    none: it will be another one."""
+    found = [
+        caution
+        for place, value, name in _references(path, group)
+        for caution in _of_reference(document, place, value, name)
+    ]
     if _kind_of(document.tree, group.get("provider")) == PROCESS:
-        for place, text in _unread(path, group):
-            yield _caution(document, place, text)
+        found += (_caution(document, place, text) for place, text in _unread(path, group))
+    faulty = {fault.path for fault in document.faults}
+    sound = (caution for caution in found if caution.path not in faulty)
+    yield from sorted(sound, key=lambda caution: caution.line or 0)
 
 
 def _caution(document: Document, place: Path, text: str) -> Caution:

@@ -132,10 +132,15 @@ def _is_plain_name(name: str) -> bool:
 
 def _judge_env(document: Document, path: Path, boot: object) -> None:
     env = boot.get("env") if isinstance(boot, dict) else None
-    for name in env if isinstance(env, dict) else ():
+    if not isinstance(env, dict):
+        return
+    for name in env:
         if not _VARIABLE.fullmatch(name):
-            expected = "the name of an environment variable (letters, digits and _)"
-            document.fault((*path, "boot", "env", name), expected, quoted(name))
+            expected = "the name of a variable (letters, digits and _, no digit first)"
+            near = re.sub(r"[^A-Za-z0-9_]", "_", name)
+            known = [near] if _VARIABLE.fullmatch(near) and near not in env else []
+            place = (*path, "boot", "env", name)
+            document.fault(place, expected, quoted(name), nearest(name, known))
 
 
 def _judge_token(document: Document, path: Path, join: object) -> None:
@@ -177,6 +182,8 @@ def _judge_swarm(document: Document, tree: dict[str, object], cautions: list[Cau
             _caution_listen(document, listen, cautions)
         except (SwarmListenError, ValueError):
             hint = "an IPv6 address stands in brackets" if listen.count(":") > 1 else None
+            if listen.isascii() and listen.isdigit():
+                hint = f'for this machine alone write "127.0.0.1:{listen[:5]}"'
             document.fault(("swarm", "listen"), AN_ADDRESS, described(listen), hint=hint)
     heartbeat = _duration(swarm.get("heartbeat", _SWARM.heartbeat.total_seconds()))
     grace = _duration(swarm.get("grace", _SWARM.grace.total_seconds()))

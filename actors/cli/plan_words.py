@@ -5,8 +5,7 @@ Pure: nothing is compared here, and nothing decided.
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import groupby
-from os.path import commonprefix
+from itertools import groupby, takewhile
 
 from msgspec import Struct
 
@@ -165,14 +164,17 @@ def _alike(fate: NodeChange, nodes: list[str]) -> Iterator[Line]:
 
 
 def _field(change: FieldChange) -> str:
+    path = printable(change.path)
+    if change.hidden and change.old == change.new:
+        return f"{path}: {_value(change.old)} with another secret in it, which is hidden"
     note = " (what looks like a secret is hidden)" if change.hidden else ""
-    return f"{printable(change.path)}: {_from_to(change.old, change.new)}{note}"
+    return f"{path}: {_from_to(change.old, change.new)}{note}"
 
 
 def _from_to(old: Scalar, new: Scalar) -> str:
     """Long texts from shortly before the place in which they differ."""
     if isinstance(old, str) and isinstance(new, str) and max(len(old), len(new)) > TEXT_MAX:
-        skipped = len(commonprefix([old, new])) - CONTEXT
+        skipped = _common_prefix(old, new) - CONTEXT
         if skipped > 0:
             old, new = (f"...{text[skipped:]}" for text in (old, new))
     return f"{_value(old)} -> {_value(new)}"
@@ -184,6 +186,12 @@ def _value(value: Scalar) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return quoted(value) if isinstance(value, str) else str(value)
+
+
+def _common_prefix(old: str, new: str) -> int:
+    """Characters that both begin with."""
+    alike = zip(old, new, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], alike))
 
 
 # -- settings and order ---------------------------------------------------------------------------
@@ -236,8 +244,9 @@ def _wave(number: int, wave: Wave) -> Iterator[Line]:
         yield Line(f"  {label:<4} {_step(step)}")
         label = ""
     if wave.held_back:
-        waiting = counted(len(wave.held_back), "node")
-        yield Line(f"       ({waiting} held back by a limit: a later number)")
+        number_held = len(wave.held_back)
+        wait = "waits" if number_held == 1 else "wait"
+        yield Line(f"       ({counted(number_held, 'node')} {wait} for a place under a limit)")
 
 
 def _step(step: Step) -> str:

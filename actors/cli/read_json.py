@@ -4,10 +4,11 @@
 """
 
 import json
+import re
 from json.decoder import scanstring  # type: ignore[attr-defined]  # public in CPython, not in stubs
 
 from cluster_reconciler.actors.cli.document import Document
-from cluster_reconciler.actors.cli.faults import Path, quoted
+from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, quoted
 from cluster_reconciler.actors.cli.text_lines import TextLines
 
 _EXPECTED = {
@@ -16,14 +17,23 @@ _EXPECTED = {
     "Expecting ':' delimiter": "a colon after the key",
     "Expecting value": "a value",
     "Unterminated string starting at": "the string that begins here to end on its line",
-    "Invalid control character at": "a string without raw control characters",
+    "Invalid control character": "a string without raw control characters",
     "Invalid \\escape": "a valid escape after the backslash",
     "Invalid \\uXXXX escape": "four hexadecimal digits after \\u",
     "Extra data": "the end of the file",
     "Illegal trailing comma before end of object": "no comma before }",
     "Illegal trailing comma before end of array": "no comma before ]",
 }
-_HINTS = {"/": "JSON has no comments", "#": "JSON has no comments", "'": "use double quotes"}
+_HINTS = {
+    "/": "JSON has no comments",
+    "#": "JSON has no comments",
+    "'": "use double quotes",
+    "\t": "write \\t, or spaces",
+    "\\": "write two of them for one",
+}
+_FOUND = {"": "the end of the file", "\n": "the end of the line", "\t": "a tab"}
+_MEANT = {"True": "true", "False": "false", "None": "null", "undefined": "null"}
+_WORD = re.compile(r"\w+")
 _BLANK = " \t\r\n"
 
 
@@ -33,7 +43,7 @@ def read_json(document: Document, text: str) -> None:
         return
     lines = TextLines(text)
     try:
-        document.tree = json.loads(text)
+        document.tree = json.loads(text, parse_float=WrittenFloat)
     except json.JSONDecodeError as error:
         _refuse(document, text, error)
         return
@@ -46,11 +56,18 @@ def read_json(document: Document, text: str) -> None:
 def _refuse(document: Document, text: str, error: json.JSONDecodeError) -> None:
     reason = error.msg.removesuffix(": ")
     expected = next((e for start, e in _EXPECTED.items() if reason.startswith(start)), reason)
-    rest = text[error.pos : error.pos + 1]
-    found = quoted(rest) if rest else "the end of the file"
-    hint = _HINTS.get(rest)
-    if rest and rest in "]}" and text[: error.pos].rstrip().endswith(","):
-        hint = f"JSON has no comma before {rest}"
+    first = text[error.pos : error.pos + 1]
+    rest = text[error.pos :].partition("\n")[0].rstrip()
+    found = _FOUND.get(first, quoted(rest))
+    hint = _HINTS.get(first)
+    if first == "\n" and reason.startswith("Invalid control character"):
+        expected = "a string that ends on its line"
+    elif first and first in "]}" and text[: error.pos].rstrip().endswith(","):
+        hint = f"JSON has no comma before {first}"
+    elif first.isalpha() and reason == "Expecting value":
+        word = _WORD.match(rest)
+        meant = _MEANT.get(word[0]) if word is not None else None
+        hint = f"write {meant}" if meant is not None else "text stands in double quotes"
     document.unreadable(expected, found, error.lineno, hint)
 
 

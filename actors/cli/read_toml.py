@@ -4,7 +4,7 @@ import re
 import tomllib
 
 from cluster_reconciler.actors.cli.document import Document
-from cluster_reconciler.actors.cli.faults import quoted
+from cluster_reconciler.actors.cli.faults import WrittenFloat, quoted
 from cluster_reconciler.actors.cli.toml_positions import toml_positions
 
 _AT = re.compile(r" \((?:at line (\d+), column (\d+)|at end of document)\)$")
@@ -12,6 +12,7 @@ _LONG_KEY = re.compile(r"^[ \t]*\[*(?:[\w-]+[ \t]*\.[ \t]*){64}", re.MULTILINE)
 """A key of thousands of parts would keep `tomllib` busy for minutes."""
 
 _TWICE = ("Cannot overwrite", "Cannot declare", "Cannot mutate", "Cannot redefine", "Duplicate")
+_BAD_ESCAPE = "Unescaped '\\' in a string"
 _EXPECTED = (
     ("Expected '=' after a key", "an equals sign after the key"),
     ("Expected newline or end of document", "the end of the line after the value"),
@@ -23,7 +24,7 @@ _EXPECTED = (
     ("Expected ']", "a closing bracket of the table's name"),
     ("Illegal character '\\n'", "a string that ends on its line"),
     ("Illegal character", "no raw control character"),
-    ("Unescaped '\\' in a string", "a valid escape after the backslash"),
+    (_BAD_ESCAPE, "a valid escape after the backslash"),
     ("Invalid initial character for a key part", "a key"),
 )
 
@@ -35,7 +36,7 @@ def read_toml(document: Document, text: str) -> None:
         document.unreadable("a key of a few parts", "one of 64 or more", line)
         return
     try:
-        document.tree = tomllib.loads(text)
+        document.tree = tomllib.loads(text, parse_float=WrittenFloat)
     except tomllib.TOMLDecodeError as error:
         _refuse(document, text, str(error))
         return
@@ -58,8 +59,16 @@ def _refuse(document: Document, text: str, message: str) -> None:
             document.duplicate(path, again, first)
         return
     expected = next((e for start, e in _EXPECTED if reason.startswith(start)), None)
+    hint = None
+    if reason.startswith(_BAD_ESCAPE):
+        # The place is behind the backslash and its letter.
+        column = max(column - 2, 1)
+        hint = "in single quotes a backslash is only a backslash"
     rest = _rest_of(text, line, column)
-    document.unreadable(expected or "valid TOML", rest if expected else reason, line)
+    if reason.startswith("Invalid value") and rest[:1] == '"' and rest[1:2].isalpha():
+        word = rest.strip('"')
+        hint = f"write {word.lower()}" if word in {"True", "False"} else "text stands in quotes"
+    document.unreadable(expected or "valid TOML", rest if expected else reason, line, hint)
 
 
 def _rest_of(text: str, line: int, column: int) -> str:

@@ -9,7 +9,7 @@ import re
 import yaml
 
 from cluster_reconciler.actors.cli.document import Document
-from cluster_reconciler.actors.cli.faults import Path, quoted
+from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, quoted
 
 _PLACES_MAX = 200_000
 """An alias of an alias of an alias ... fills the memory from a few lines of text."""
@@ -25,6 +25,37 @@ _INFINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _PLAIN = "plain"
 _QUOTED = "quoted"
 _STRING, _MAPPING, _SEQUENCE = (f"tag:yaml.org,2002:{kind}" for kind in ("str", "map", "seq"))
+_BREACHES = (
+    ("could not find expected ':'", True, "a key, a colon and a space", None),
+    ("expected ',' or ']'", False, "a comma or a closing ]", None),
+    ("expected ',' or '}'", False, "a comma or a closing }", None),
+    ("found unexpected end of stream", True, "a closing quote", None),
+    (
+        "mapping values are not allowed here",
+        False,
+        "one key on a line",
+        "put a value with a colon in quotes; indent the keys of a table alike",
+    ),
+    ("cannot start any token", False, "a value", "put the value in quotes"),
+    ("found undefined alias", False, "an alias of something that is marked with & above", None),
+    (
+        "expected <block end>",
+        False,
+        "the keys of a table, or the entries of a list, indented alike",
+        "nothing may follow the closing quote of a value",
+    ),
+    (
+        "found unknown escape character",
+        False,
+        "a valid escape after the backslash",
+        "in single quotes a backslash is only a backslash",
+    ),
+    ("sequence entries are not allowed", False, "each entry of a list on its own line", None),
+    ("expected the node content", False, "a value", "put the value in quotes"),
+    ("expected '<document start>'", False, "the end of the file", "one value is the whole file"),
+)
+"""What PyYAML says; whether it began at its context, rather than where PyYAML gave up; what was
+expected; what to do."""
 _HARMLESS_TAGS = (_PLAIN, _QUOTED, _STRING, _MAPPING, _SEQUENCE)
 
 
@@ -133,7 +164,7 @@ def _plain(text: str) -> object:
     except ValueError:
         return text  # thousands of digits: no number that could be meant
     if _FLOAT.fullmatch(text):
-        return float(text)
+        return WrittenFloat(text)
     if _INFINITE.fullmatch(text):
         return float(text.replace(".", "", 1))
     return text
@@ -154,12 +185,21 @@ def _refuse(document: Document, text: str, error: yaml.YAMLError) -> None:
         document.unreadable("spaces as indentation", "a tab", line)
     elif "but found another document" in problem:
         document.unreadable("one document", "a second one", line, "give each shape its own file")
-    elif problem == "mapping values are not allowed here":
-        hint = "put a value with a colon in quotes; indent the keys of a table alike"
-        document.unreadable("one key on a line", quoted(source.strip()), line, hint)
-    elif "cannot start any token" in problem:
-        hint = "put the value in quotes"
-        document.unreadable("a value", quoted(source.strip()), line, hint)
     else:
-        context = f"{error.context}: " if error.context else ""
-        document.unreadable("valid YAML", f"{context}{problem}", line)
+        _breach(document, text, error, problem)
+
+
+def _breach(document: Document, text: str, error: yaml.MarkedYAMLError, problem: str) -> None:
+    """A fault of the grammar, with the line on which it was made."""
+    assert error.problem_mark is not None, f"no place: {error}"
+    line = error.problem_mark.line + 1
+    for start, at_context, expected, hint in _BREACHES:
+        if start in problem:
+            if at_context and error.context_mark is not None:
+                line = error.context_mark.line + 1
+            source = text.split("\n")[line - 1 : line]
+            found = quoted(source[0].strip()) if any(source) else "the end of the file"
+            document.unreadable(expected, found, line, hint)
+            return
+    context = f"{error.context}: " if error.context else ""
+    document.unreadable("valid YAML", f"{context}{problem}", line)

@@ -48,6 +48,7 @@ from cluster_reconciler.messages import (
     LogicalNodeSpec,
     LookupEndpoint,
     NodeAttemptId,
+    NodeGroupId,
     OperationOutcome,
     OperationSucceeded,
     PlannedEffect,
@@ -107,11 +108,16 @@ def rehearse(old: ExpandedShape, new: ExpandedShape) -> Rehearsal:
 
 
 def converged_state(shape: ExpandedShape) -> ClusterState:
-    """The state in which every node of the shape is ready, as the decider itself gets there."""
-    nodes = {
-        node_id: _brought_up(shape.nodes[node_id], NodeAttemptId(attempt))
-        for attempt, node_id in enumerate(sorted(shape.nodes), start=1)
-    }
+    """The state in which every node of the shape is ready, as the decider itself gets there.  Of
+    each group it brings one up; the others are as that one, under their own names."""
+    nodes: dict[LogicalNodeId, ManagedNode] = {}
+    first_of: dict[NodeGroupId, ManagedNode] = {}
+    for number, node_id in enumerate(sorted(shape.nodes), start=1):
+        spec, attempt = shape.nodes[node_id], NodeAttemptId(number)
+        first = first_of.get(spec.group_id)
+        if first is None:
+            first = first_of[spec.group_id] = _brought_up(spec, attempt)
+        nodes[node_id] = _named(first, spec, attempt)
     return ClusterState(shape.shape.generation, NodeAttemptId(len(nodes) + 1), nodes)
 
 
@@ -125,6 +131,26 @@ def _brought_up(spec: LogicalNodeSpec, attempt: NodeAttemptId) -> ManagedNode:
         assert applied is not None, f"{spec.logical_node_id} is gone"
         node = _answered(applied, action.effect)
     return node
+
+
+def _named(ready: ManagedNode, spec: LogicalNodeSpec, attempt: NodeAttemptId) -> ManagedNode:
+    """The ready node as the one of this spec."""
+    record = ready.record
+    assert record.bootstrap is not None, f"{record.logical_node_id}: ready without a bootstrap"
+    assert record.swactor is not None, f"{record.logical_node_id}: ready without a join"
+    record = replace(
+        record,
+        logical_node_id=spec.logical_node_id,
+        desired=spec,
+        lease=LeaseFacts(spec.provider, _lease_id(spec.logical_node_id, attempt)),
+        bootstrap=replace(record.bootstrap, session_id=BootstrapSessionId(attempt)),
+        swactor=replace(record.swactor, swactor_id=SwactorId(spec.logical_node_id)),
+    )
+    return replace(ready, attempt=attempt, record=record)
+
+
+def _lease_id(node_id: LogicalNodeId, attempt: NodeAttemptId) -> ProviderLeaseId:
+    return ProviderLeaseId(f"{node_id}/{attempt}")
 
 
 class _Stage:
@@ -198,7 +224,7 @@ def _answered(node: ManagedNode, effect: PlannedEffect) -> ManagedNode:
 def _success(node: ManagedNode, effect: PlannedEffect) -> OperationOutcome:
     match effect.command:
         case CreateLease(spec):
-            lease_id = ProviderLeaseId(f"{effect.node}/{node.attempt}")
+            lease_id = _lease_id(effect.node, node.attempt)
             return LeaseCreated(LeaseFacts(spec.provider, lease_id), _ENDPOINT)
         case LookupEndpoint():
             return EndpointLookup(_ENDPOINT)

@@ -62,7 +62,7 @@ class GroupDiff(Struct, frozen=True):
     removed: tuple[LogicalNodeId, ...]
     replaced: tuple[LogicalNodeId, ...]
     changes: tuple[FieldChange, ...]
-    """Why: the same for every replaced node of the group.  Told, too, when no node is there yet."""
+    """Why: the same for every replaced node of the group."""
 
 
 class TakesEffect(StrEnum):

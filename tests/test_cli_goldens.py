@@ -1,0 +1,44 @@
+"""Golden sessions of `validate` and `plan`: whole files, and every character that comes out.
+
+Each golden in `goldens/` is a story that a person can read; `cli_goldens` says how it is written,
+run and renewed.  What single faults say is in `test_shape_file_faults_*`.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli_goldens import goldens, parse, replayed
+
+
+@pytest.mark.parametrize("path", goldens(), ids=lambda path: path.stem)
+def test_the_command_says_to_the_character_what_the_golden_says(path: Path) -> None:
+    golden = path.read_text(encoding="utf-8")
+    assert replayed(golden) == golden
+
+
+@pytest.mark.parametrize("path", goldens(), ids=lambda path: path.stem)
+def test_every_document_in_a_golden_is_json_that_agrees_with_its_exit_code(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").split("\n")
+    documents = [
+        at + 1 for at, line in enumerate(lines) if line.startswith("$ ") and "--json" in line
+    ]
+    assert documents, f"{path.name} shows no --json"
+    for at in documents:
+        code = next(line for line in lines[at:] if line.startswith("[exit "))
+        assert code == f"[exit {json.loads(lines[at])['exit_code']}]"
+
+
+def test_more_than_twenty_kinds_of_fault_are_shown_in_every_format() -> None:
+    # given the goldens in which some file is refused
+    broken = [path for path in goldens() if "\n[exit 2]\n" in path.read_text(encoding="utf-8")]
+    kinds = [path for path in broken if not path.stem.startswith("plan_")]
+    # then there are enough, and each has its file in TOML, YAML and JSON
+    assert len(kinds) >= 20
+    assert {
+        path.stem: names
+        for path in kinds
+        if not {"shape.toml", "shape.yaml", "shape.json"}
+        <= (names := {name for name, _, _ in parse(path.read_text(encoding="utf-8")).files})
+    } == {"unknown_suffix": {"shape.tml", "shape"}}
