@@ -48,7 +48,8 @@ class Agenda:
         self, state: ClusterState, desired: ExpandedShape, now: datetime
     ) -> set[LogicalNodeId]:
         """The nodes that can act now, with those that must be seen for the pass to decide as it
-        would over all: what is in flight, where places may be short, and another that is not ready."""
+        would over all: what is in flight, where places may be short, and one more that is not
+        ready."""
         if desired is not self._desired:
             self._take(desired, state)
         while self._heap and self._heap[0][0] <= now:

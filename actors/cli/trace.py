@@ -18,6 +18,7 @@ from cluster_reconciler.actors.cli.output import Output
 from cluster_reconciler.actors.cli.trace_file import (
     BegunAnew,
     CaughtUp,
+    Gone,
     check_readable,
     follow,
     read_whole,
@@ -98,6 +99,7 @@ class _Telling:
         self._colour = output.stdout_is_terminal and not no_colour
         self._waiting: list[str] = []
         self._left_out = 0
+        self._caught_up = False
         self._differs = False
         self._replay: Replay | None = None
         self._reader = Reader()
@@ -121,8 +123,6 @@ class _Telling:
 
     def _items(self) -> Iterator[object]:
         if self._options.follow:
-            if self._options.summary:
-                self._output.say("following until Ctrl-C; then comes the summary")
             return follow(self._options.log, self._stopped)
         return read_whole(self._options.log)
 
@@ -133,6 +133,12 @@ class _Telling:
             self._begin(item)
         elif isinstance(item, CaughtUp):
             self._flush()
+            if self._options.summary and not self._caught_up:
+                self._output.say("read to its end; following until Ctrl-C, then comes the summary")
+            self._caught_up = True
+        elif isinstance(item, Gone):
+            self._flush()
+            self._output.say("the file is gone: nothing more can come")
         elif isinstance(item, BegunAnew):
             self._flush()
             self._output.say("the file was written anew, by another run:")
@@ -187,7 +193,7 @@ class _Telling:
             self._matching.found = self._matching.found or self._summing.matched
         if word := self._matching.word():
             self._output.say(word)
-        elif self._left_out and not self._options.json and not self._wanted:
+        elif self._left_out and not (self._options.json or self._options.follow or self._wanted):
             self._output.say(
                 f"{counted(self._left_out, 'message')} that changed nothing "
                 f"{'is' if self._left_out == 1 else 'are'} left out; --json shows all"

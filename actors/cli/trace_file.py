@@ -32,11 +32,15 @@ class CaughtUp(msgspec.Struct, frozen=True):
     """All that is there has been read: who follows may show it now."""
 
 
+class Gone(msgspec.Struct, frozen=True):
+    """The file that was followed is not there any more."""
+
+
 class BegunAnew(msgspec.Struct, frozen=True):
     """The file was written over, by another run: a header comes next."""
 
 
-Item = TraceHeader | TraceLine | TraceTorn | CaughtUp | BegunAnew
+Item = TraceHeader | TraceLine | TraceTorn | CaughtUp | Gone | BegunAnew
 
 _decode_line = msgspec.json.Decoder(TraceLine).decode
 
@@ -97,6 +101,7 @@ def follow(path: Path, stopped: threading.Event) -> Iterator[Item]:
         begun = True
         yield from _lines(path, stopped)
         if not path.exists():
+            yield Gone()
             return
 
 

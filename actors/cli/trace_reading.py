@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from cluster_reconciler.actors.events import ClusterEvent, EventKind
 from cluster_reconciler.actors.mailbox import correlate
-from cluster_reconciler.actors.mailbox_words import described
+from cluster_reconciler.actors.mailbox_words import described, one_line
 from cluster_reconciler.actors.replay import NodeChange, Replayed
 from cluster_reconciler.actors.trace import OpaqueMessage
 from cluster_reconciler.messages import (
@@ -36,6 +36,9 @@ from cluster_reconciler.messages import (
 IN_FLIGHT_MAX = 100_000
 """Operations whose start is remembered; beyond, the oldest are forgotten, and their times."""
 
+OF_OPERATIONS = frozenset({"dispatched", "expired", "withdrawn"})
+"""The changes that are an operation's own."""
+
 _OPERATION = re.compile(r"(?:op)?\(?\s*(\d{1,20})\s*,\s*(\d{1,20})\s*\)?", re.IGNORECASE)
 
 
@@ -49,7 +52,7 @@ class Change(Struct, frozen=True, gc=False):
     node: LogicalNodeId | None = None
     attempt: NodeAttemptId | None = None
     operation: str | None = None
-    """Such as `op(3,1)`."""
+    """Such as `op(3,1)`: what was dispatched or ended, or whose expiry this is a consequence of."""
     kind: OperationKind | None = None
     """Of that operation."""
     text: str = ""
@@ -165,7 +168,7 @@ class Reader:
             )
         for event in replayed.events:
             change = by_node.get(event.node) if event.node is not None else None
-            yield _happened(event, change, said)
+            yield _happened(event, change, said, replayed.expired)
 
     def _take_off(self, operation: OperationId, flight: Flight) -> None:
         if len(self._flights) >= IN_FLIGHT_MAX:
@@ -198,11 +201,19 @@ class Reader:
         return Change(what, node, operation.attempt, str(operation), kind, "", seconds)
 
 
-def _happened(event: ClusterEvent, change: NodeChange | None, said: str) -> Change:
-    text = event.text
+def _happened(
+    event: ClusterEvent,
+    change: NodeChange | None,
+    said: str,
+    expired: tuple[OperationId, ...],
+) -> Change:
+    text, operation = event.text, None
     if event.kind in (EventKind.FAILED, EventKind.RETRY) and change is not None:
         text = _consequence(event, change, said)
-    return Change(event.kind.value, event.node, event.attempt, text=text)
+        pending = change.before.pending if change.before is not None else None
+        if pending is not None and pending.id in expired:
+            operation = str(pending.id)
+    return Change(event.kind.value, event.node, event.attempt, operation, text=text)
 
 
 def _consequence(event: ClusterEvent, change: NodeChange, said: str) -> str:
@@ -219,7 +230,7 @@ def _consequence(event: ClusterEvent, change: NodeChange, said: str) -> str:
         words, reason = "", after.retry.last_error
         wait = _next_try(after.retry.next_effect_at, event.at)
     core = (reason or "").partition(": ")[2] or (reason or "")
-    why = "" if not reason or core in said else f": {reason}"
+    why = "" if not reason or one_line(core) in said else f": {reason}"
     told = f"{words}{wait}{row}{why}".removeprefix(", ")
     return told or "tried again"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cluster_reconciler.actors.cli.trace_reading import Change, Entry, Filter
+from cluster_reconciler.actors.cli.trace_reading import OF_OPERATIONS, Change, Entry, Filter
 from cluster_reconciler.actors.replay import NodeChange, Replayed
 from cluster_reconciler.actors.trace import TraceHeader
 from cluster_reconciler.decider import ManagedNode
@@ -264,13 +264,13 @@ class Summing:
 
     def _change(self, said: Change, at: datetime) -> None:
         node = self._nodes.get(said.node or "")
-        if node is None or said.node is None or said.operation is None:
+        if node is None or said.node is None or said.what not in OF_OPERATIONS:
             return
         if said.what == "dispatched":
             self._flying[said.node] = (at, said, node.provider)
             return
         self._flying.pop(said.node, None)
-        if said.seconds is not None and said.what in ("expired", "withdrawn"):
+        if said.seconds is not None:
             self._end(said, said.seconds, said.what, node.provider)
 
     def _result(self, entry: Entry) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import date, timedelta
 
 from cluster_reconciler.actors.cli.durations import format_duration
-from cluster_reconciler.actors.cli.trace_reading import Change, Entry
+from cluster_reconciler.actors.cli.trace_reading import OF_OPERATIONS, Change, Entry
 from cluster_reconciler.actors.cli.words import counted, one_line
 from cluster_reconciler.actors.trace import TraceHeader
 from cluster_reconciler.messages import ClusterShape, OperationKind
@@ -120,7 +120,7 @@ def _is_inline(entry: Entry, change: Change) -> bool:
     """Whether it fits behind its message: it is about the same, and there is little of it."""
     if change.what in _CLUSTER:
         return entry.node is None
-    return entry.node is not None and change.node == entry.node and change.operation is None
+    return entry.node is not None and change.node == entry.node and change.what not in OF_OPERATIONS
 
 
 def _is_said(entry: Entry, change: Change) -> bool:
@@ -170,7 +170,7 @@ def _operation(operation: str, kind: OperationKind | None) -> str:
 
 
 def _change_words(change: Change) -> str:
-    if change.operation is None:
+    if change.operation is None or change.what not in OF_OPERATIONS:
         return change.text
     took = f" after {took_words(change.seconds)}" if change.seconds is not None else ""
     more = f" ({change.text})" if change.text else ""
