@@ -1,0 +1,234 @@
+"""What the documents tell people to run does run, what they point to exists, and what the code can
+say to people has a word in them.
+
+Commands and snippets of one document run one after the other, each document in a place of its own.
+"""
+
+import ast
+import contextlib
+import fnmatch
+import inspect
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+
+import pytest
+
+from cluster_reconciler import actors
+from cluster_reconciler.actors import EventKind, status
+from cluster_reconciler.actors.cli import exit_codes, signals
+from cluster_reconciler.messages import (
+    BootstrapStage,
+    NodeStage,
+    OperationKind,
+    ShapeRefused,
+)
+from tests.document_texts import as_searched, texts_of
+
+HERE = Path(__file__).resolve().parent.parent
+DOCUMENTS = ("README.md", *sorted(str(p.relative_to(HERE)) for p in HERE.glob("docs/*.md")))
+
+BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+HEADING = re.compile(r"^#+ (?P<text>.+)$", re.MULTILINE)
+FILE_NAMED = re.compile(r"`(?P<file>(?:[\w.]+/)*[\w.]+\.(?:py|toml|md))(?:::(?P<name>\w+))?`")
+
+SET_UP = "python3 -m venv .venv && "
+"""Begins the two commands of the first screen, which set up an environment of their own: they are
+run in a fresh clone, by `.ci/run` and by hand."""
+
+SECONDS_MAX = 60
+
+NOT_TOLD_HERE = (
+    "decider/invariants*",  # defects of ours, each told with its story
+    "decider/node.py",  # the table, which stands in the README
+    "actors/mailbox_words.py",  # how a story words each message
+    "actors/stepping*",  # the test kit
+    "executors/providers/memory*",  # likewise
+    "actors/cli/*",  # what a person who types sees at once; the page groups it
+)
+
+
+def read(document: str) -> str:
+    return (HERE / document).read_text(encoding="utf-8")
+
+
+def blocks(document: str, language: str) -> list[str]:
+    return [f["text"] for f in BLOCK.finditer(read(document)) if f["language"] == language]
+
+
+# -- what is to be run -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A working directory that looks like the repository, in which a document may write."""
+    work = tmp_path / "work"
+    work.mkdir()
+    for name in ("docs", "examples", "tests", "README.md"):
+        (work / name).symlink_to(HERE / name)
+    return work
+
+
+def run(words: list[str], place: Path) -> str:
+    """Its stdout; it must end well, in time, and leave no lease behind."""
+    state = place.parent / "state"
+    started = subprocess.Popen(
+        words,
+        cwd=place,
+        env={**os.environ, "XDG_STATE_HOME": str(state)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        said, errors = started.communicate(timeout=SECONDS_MAX)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)  # What a script of ours left in the background.
+        started.wait()
+    assert started.returncode == 0, f"{started.returncode}\n{said}\n{errors}"
+    assert list(state.glob("cluster-reconciler/run-*/*")) == []
+    return said
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_command_that_needs_no_set_up_ends_well(document: str, place: Path) -> None:
+    lines = [line for block in blocks(document, "sh") for line in block.splitlines()]
+    commands = [line for line in lines if not line.startswith(SET_UP)]
+
+    script = "\n".join(["set -eu", *commands]).replace(
+        ".venv/bin/", f"{Path(sys.executable).parent}/"
+    )
+    run(["sh", "-c", script], place)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_the_snippets_run_one_after_the_other(document: str, place: Path) -> None:
+    run([sys.executable, "-c", "\n".join(blocks(document, "python"))], place)
+
+
+def test_the_documents_have_what_is_run_here() -> None:
+    assert {d for d in DOCUMENTS if blocks(d, "sh")} >= {"README.md", "docs/operating.md"}
+    assert {d for d in DOCUMENTS if blocks(d, "python")} >= {"README.md", "docs/embedding.md"}
+
+
+# -- what is pointed to ----------------------------------------------------------------------------
+
+
+def anchors(document: str) -> set[str]:
+    """The places that a link can lead to, named as GitHub names them."""
+    headings = (found["text"].lower() for found in HEADING.finditer(read(document)))
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_link_leads_somewhere(document: str) -> None:
+    targets = [found["target"] for found in LINK.finditer(read(document))]
+
+    broken = []
+    for target in targets:
+        if target.startswith("https://"):
+            continue
+        file, _, anchor = target.partition("#")
+        to = (HERE / document).parent / file if file else HERE / document
+        known = to.is_file() and (
+            not anchor or anchor in anchors(str(to.resolve().relative_to(HERE)))
+        )
+        broken += [] if known else [target]
+    assert broken == []
+
+
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if d.startswith("docs/")])
+def test_every_file_and_test_that_is_named_exists(document: str) -> None:
+    missing = []
+    for found in FILE_NAMED.finditer(read(document)):
+        file, name = found["file"], found["name"]
+        places = [HERE / file, HERE / "tests" / file]
+        path = next((p for p in places if p.is_file()), None)
+        if path is None or (name and f"def {name}(" not in path.read_text(encoding="utf-8")):
+            missing.append(found.group())
+    assert missing == []
+
+
+# -- what must have a word -------------------------------------------------------------------------
+
+
+def test_every_exit_code_is_explained() -> None:
+    of_modules = (code for code in vars(exit_codes).values() if isinstance(code, int))
+    codes = {*of_modules, *(exit_codes.after_signal(number) for number in signals.HANDLED)}
+
+    text = read("docs/operating.md")
+    assert sorted(code for code in codes if f"| `{code}` |" not in text) == []
+
+
+@pytest.mark.parametrize("words", [EventKind, NodeStage, BootstrapStage, OperationKind])
+def test_every_word_of_a_status_or_event_is_explained(words: type[StrEnum]) -> None:
+    text = read("docs/operating.md")
+
+    assert [word for word in words if f"`{word}`" not in text] == []
+
+
+def test_everything_that_a_node_may_wait_for_is_explained() -> None:
+    text = as_searched(read("docs/operating.md"))
+
+    found = sorted(set(_waits()))
+    assert len(found) > 12
+    assert [wait for wait in found if wait not in text] == []
+
+
+def _waits() -> Iterator[str]:
+    """What `actors/status.py` can put behind "waits for": every text of the places that say it."""
+    places = {"_OPERATIONS", "_NO_ATTEMPT_ID", "_missing", "_wait", "status_of"}
+    for place in ast.walk(ast.parse(inspect.getsource(status))):
+        if _name_of(place) not in places:
+            continue
+        hidden = {
+            id(part)
+            for node in ast.walk(place)
+            if isinstance(node, ast.Expr | ast.Assert | ast.match_case)
+            for part in ast.walk(node.pattern if isinstance(node, ast.match_case) else node)
+        }
+        for part in ast.walk(place):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                text = " ".join(part.value.split())
+                if id(part) not in hidden and " " in text.strip(" ,"):
+                    yield text.strip(" ,")
+
+
+def _name_of(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return node.target.id
+    return node.name if isinstance(node, ast.FunctionDef) else None
+
+
+def test_every_exception_of_the_embedding_interface_is_explained() -> None:
+    public = [value for name in actors.__all__ if isinstance(value := getattr(actors, name), type)]
+    errors = {kind.__name__ for kind in public if issubclass(kind, Exception)}
+    errors |= {kind.__name__ for kind in ShapeRefused.__subclasses__()}
+
+    text = read("docs/embedding.md")
+    assert len(errors) > 10
+    assert sorted(name for name in errors if f"`{name}`" not in text) == []
+
+
+def test_every_text_that_the_code_can_say_can_be_found_by_searching() -> None:
+    searched = as_searched(read("docs/operating.md"))
+    texts = [
+        text
+        for folder in ("actors", "decider", "executors", "messages")
+        for path in sorted((HERE / folder).rglob("*.py"))
+        if not any(fnmatch.fnmatch(str(path.relative_to(HERE)), told) for told in NOT_TOLD_HERE)
+        for text in texts_of(path, str(path.relative_to(HERE)))
+    ]
+
+    assert len(texts) > 200
+    assert [text for text in texts if text.piece not in searched] == []
