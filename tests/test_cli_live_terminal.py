@@ -51,6 +51,18 @@ class TestInTmux:
         assert count(ended, "drained: nothing is left") == 1
         assert shell.cursor_is_visible()
 
+    def test_once_leaves_its_table(self, terminal: Open, scene: Scene) -> None:
+        scene.set(groups={"web": 2}, converged=False, nodes={"web-0": "starting"})
+        shell = terminal(80, 24)
+
+        shell.type(f"{UP} --once")
+        shell.wait_for("1 of 2 ready", "bootstrap running")
+        scene.set(converged=True, nodes={})
+        ended = shell.wait_for("drained: nothing is left")
+
+        assert count(ended, "dormant") == 2
+        assert count(ended, "WAITS FOR") == 0
+
     @pytest.mark.parametrize(("columns", "lines"), [(80, 24), (200, 60), (40, 10)])
     @pytest.mark.parametrize("nodes", [300, 2000])
     def test_many_nodes_fold_to_what_changes(
@@ -211,6 +223,14 @@ class TestOnAPty:
         up = on_pty("-q")
         told = up.read_until("the last")
         assert "\x1b" not in told
+
+    def test_json_has_no_view(self, on_pty: OpenPty, scene: Scene) -> None:
+        scene.set(events=[["ready", "w-0", "ready"]])
+        up = on_pty("--json")
+        up.read_until('"kind":"ready"')
+        up.send(signal.SIGINT)
+
+        assert (up.wait(), "\x1b" in up.written) == (130, False)
 
     def test_a_terminal_that_goes_away_drains(self, on_pty: OpenPty) -> None:
         up = on_pty()

@@ -38,6 +38,8 @@ class Painter:
         same_place = columns == self._columns and len(new) == len(self._shown) and not above
         if same_place and new == self._shown:
             return ""
+        if not new:
+            return self.erase(columns, above)
         text = self._to_top(columns)
         # What stands there is written over, and only what differs: nothing can flicker.
         if same_place:
@@ -47,12 +49,8 @@ class Painter:
         else:
             text += "".join(_over(line, columns) for line in above.split("\n")[:-1])
             text += "".join(f"{_TO_END_OF_LINE}{line.text}\n" for line in new)
-        if new or above:
-            text += _TO_END_OF_SCREEN  # Also what was typed meanwhile.
-        else:
-            text = self.erase(columns)
         self._shown, self._columns = new, columns
-        return text
+        return text + _TO_END_OF_SCREEN  # Also what was typed meanwhile.
 
     def erase(self, columns: int, above: str = "") -> str:
         """The text after which the view is gone, and `above` stands in its place."""

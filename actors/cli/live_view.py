@@ -66,6 +66,8 @@ class LiveView:
         self._painting = threading.Lock()
         """Held while the terminal is written to, for as long as that takes."""
         self._painter = Painter()
+        self._painted_moment: Moment | None = None
+        self._painted_lines: list[PaintedLine] = []
         self._suspended = False
         self._handlers: dict[signal.Signals, Any] = {}
         self._thread = threading.Thread(target=self._paint_on, name="live view", daemon=True)
@@ -141,22 +143,29 @@ class LiveView:
         with self._painting:
             if self._suspended:
                 return
-            above = self._taken()
             if not _in_foreground():
                 # The shell has the terminal now: lines, as any program in the background.
                 self._painter.forget()
-                self._output.paint(above)
+                self._output.paint(self._taken())
                 return
             size = _size()
-            with self._change:
-                latest, memory = self._latest, self._memory
-            lines: list[Line] = []
-            if latest is not None:
-                status, at = latest
-                now = (status.at + timedelta(seconds=time.monotonic() - at)).replace(microsecond=0)
-                lines = live_lines(Moment(status, memory, now, size, self._output.shows_unicode))
-            painted = [_painted(line, self._output.colours_data) for line in lines]
-            self._output.paint(self._painter.paint(painted, size.columns, above))
+            lines = self._lines(size)
+            self._output.paint(self._painter.paint(lines, size.columns, self._taken()))
+
+    def _lines(self, size: Size) -> list[PaintedLine]:
+        with self._change:
+            latest, memory = self._latest, self._memory
+        if latest is None:
+            return []
+        status, at = latest
+        # Whole seconds, so that all that counts time changes in the same picture.
+        now = (status.at + timedelta(seconds=time.monotonic() - at)).replace(microsecond=0)
+        moment = Moment(status, memory, now, size, self._output.shows_unicode)
+        if moment != self._painted_moment:
+            colours = self._output.colours_data
+            self._painted_lines = [_painted(line, colours) for line in live_lines(moment)]
+            self._painted_moment = moment
+        return self._painted_lines
 
     def _taken(self, *, last: bool = False) -> str:
         with self._change:
