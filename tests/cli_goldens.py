@@ -22,6 +22,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
 from cluster_reconciler.actors.cli.main import main
 
@@ -69,7 +70,11 @@ def replayed(text: str) -> str:
     told = list(golden.words)
     for name, kind, lines in golden.files:
         told += [f"--- {name}{f' ({kind})' if kind else ''} ---", *lines]
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        patch.dict(os.environ, {"GOLDEN_SET": "1", "GOLDEN_SET_TOO": "2"}),
+    ):
         for file in golden.files:
             _make(*file)
         for command in golden.commands:

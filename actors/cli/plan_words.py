@@ -224,6 +224,8 @@ def _touches_nodes(counts: ChangeCounts) -> bool:
 def _order(report: PlanReport) -> Iterator[Line]:
     waves = report.waves
     if not waves:
+        if not report.waves_complete:
+            yield Line("order: not rehearsed, there are too many nodes")
         return
     yield Line("order, if every call succeeds (what has one number happens together)")
     hidden = len(waves) - WAVES_FIRST - WAVES_LAST

@@ -62,6 +62,9 @@ from cluster_reconciler.messages import (
 WORK_MAX = 60_000
 """Nodes looked at by passes, steady ones not counted: well under a second."""
 
+NODES_MAX = 100_000
+"""A shape with more nodes than this is not rehearsed at all: its first wave takes seconds."""
+
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 """Time stands still: nothing fails, so nothing waits for it."""
 _RETRY = RetryPolicy()
@@ -91,11 +94,13 @@ class Rehearsal(Struct, frozen=True):
 
     waves: tuple[Wave, ...]
     complete: bool
-    """False: it goes on like this; the rest was not rehearsed."""
+    """False: it goes on like this; the rest was not rehearsed.  Without any wave: nothing was."""
 
 
 def rehearse(old: ExpandedShape, new: ExpandedShape) -> Rehearsal:
     """From a converged `old` to a converged `new`, every call succeeding."""
+    if max(len(old.nodes), len(new.nodes)) > NODES_MAX:
+        return Rehearsal((), False)
     stage = _Stage(old, new)
     waves = []
     while (wave := stage.wave()) is not None:

@@ -110,7 +110,8 @@ class PlanReport(Struct, frozen=True):
     waves: tuple[Wave, ...] = ()
     """The order, if every call succeeds: what happens together before any call has answered."""
     waves_complete: bool = True
-    """False: there are many more like the last one, up to the new shape."""
+    """False: there are many more like the last one, up to the new shape; without any wave: there
+    are too many nodes, the order was not rehearsed."""
 
 
 class UpReport(Struct, frozen=True, tag_field="type", tag="report"):

@@ -35,7 +35,13 @@ _OF_THE_NODE_ITSELF = frozenset(
 )
 """These say which node it is; they are never why one is replaced."""
 
-_WORD = re.compile(r"[^\s'\"=]+")
+_NAME_MAX = 100
+"""Characters before a word in which its name is looked for."""
+_MAPS = frozenset({("boot", "env"), ("shape", "options"), ("shape", "provider_labels")})
+"""Here the key names the value."""
+_WORD = re.compile(r"""'[^']*'|"[^"]*"|[^\s'"=]+""")
+_LEADS_TO_ONE = re.compile(r"(file|path|dir)$", re.IGNORECASE)
+"""`--token-file`: what follows is a path."""
 _NAME_BEFORE = re.compile(r"([A-Za-z0-9_-]+)['\"]?[\s=]['\"]?$")
 
 
@@ -159,7 +165,7 @@ def _leaves(
 
 
 def _change(path: tuple[str | int, ...], old: Scalar, new: Scalar) -> FieldChange:
-    name = str(path[-1]) if path[:2] == ("boot", "env") else ""
+    name = str(path[-1]) if path[:2] in _MAPS else ""
     shown_old, shown_new = _without_secrets(old, name), _without_secrets(new, name)
     hidden = (shown_old, shown_new) != (old, new)
     return FieldChange(format_path(path), shown_old, shown_new, hidden)
@@ -169,16 +175,28 @@ def _without_secrets(value: Scalar, name: str) -> Scalar:
     """The value with what looks like a secret hidden; a reference names one and is shown."""
     if not isinstance(value, str):
         return value
-    if looks_like_secret(value, name):
-        return MASK
+    if name:
+        return MASK if looks_like_secret(value, name) else value
+    shown = _words_shown(value)
+    # What still looks like one is one of several words, such as a private key.
+    return MASK if looks_like_secret(shown) else shown
 
-    def shown(word: "re.Match[str]") -> str:
-        # `--password hunter2`, `API_KEY=...`: the word before names it.
-        named = _NAME_BEFORE.search(value[: word.start()])
-        secret = looks_like_secret(word[0], named[1] if named is not None else "")
-        return MASK if secret else word[0]
 
-    return _WORD.sub(shown, value) if not name else value
+def _words_shown(text: str) -> str:
+    return _WORD.sub(lambda word: _word_shown(text, word), text)
+
+
+def _word_shown(text: str, word: "re.Match[str]") -> str:
+    """A word of a command line; `--password hunter2`, `API_KEY=...`: the one before names it."""
+    named = _NAME_BEFORE.search(text[max(word.start() - _NAME_MAX, 0) : word.start()])
+    name = named[1] if named is not None and not _LEADS_TO_ONE.search(named[1]) else ""
+    if word[0].startswith("$"):
+        return word[0]
+    quote = word[0][0] if word[0][0] in "'\"" else ""
+    inner = word[0][1:-1] if quote else word[0]
+    if looks_like_secret(inner, name):
+        return f"{quote}{MASK}{quote}"
+    return f"{quote}{_words_shown(inner)}{quote}" if quote else inner
 
 
 # -- settings -------------------------------------------------------------------------------------
