@@ -1,0 +1,231 @@
+"""Field cases of what programs and people read from the command line: broken files (F26), and every
+verb with `--json` (F28).
+
+What each fault says to the character is in `goldens/` and `test_shape_file_faults_*`; here it is
+that all of them are told at once, in one place and in both forms.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cluster_reconciler.actors.cli.faults import Fault
+from cluster_reconciler.actors.cli.reports import EventLine, PlanReport, UpReport, ValidateReport
+from cluster_reconciler.actors.cli.trace import HeaderEntry
+from cluster_reconciler.actors.cli.trace_reading import Entry
+from cluster_reconciler.actors.cli.trace_summary import TraceSummary
+
+SOUND = """\
+run_id = 7
+generation = 3
+[[groups]]
+group_id = "w"
+role = "r"
+count = 1
+provider = "process"
+"""
+WARNED = SOUND + '[groups.boot]\nenv = { API_KEY = "sk-live-4f9a8b7c6d5e4f3a2b1c" }\n'
+
+
+def said(file: str, arguments: list[str], folder: Path) -> tuple[int, str, str]:
+    """Exit code, stdout, stderr of the real command; colour is forced, and there is no terminal."""
+    done = subprocess.run(
+        [sys.executable, "-m", "cluster_reconciler.actors", file, *arguments],
+        cwd=folder,
+        env={
+            **{name: value for name, value in os.environ.items() if name != "NO_COLOR"},
+            "FORCE_COLOR": "1",
+            "CLICOLOR_FORCE": "1",
+            "TERM": "xterm-256color",
+            "PYTHONWARNINGS": "always",
+            "XDG_STATE_HOME": str(folder / "state"),
+        },
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    errors = done.stderr.decode()
+    assert "Traceback" not in errors
+    return done.returncode, done.stdout.decode(), errors
+
+
+# -- F26 ------------------------------------------------------------------------------------------
+
+BROKEN = {
+    "misspelt.toml": (
+        SOUND.replace("count", "cuont"),
+        'misspelt.toml:6: groups[0].cuont: expected a known key, found "cuont" (did you mean "co',
+    ),
+    "wrong_type.toml": (SOUND.replace("= 1\n", '= "one"\n'), "wrong_type.toml:6: groups[0].count:"),
+    "negative.toml": (SOUND.replace("= 1\n", "= -1\n"), "negative.toml:6: groups[0].count:"),
+    "provider.toml": (
+        SOUND.replace('"process"', '"porcess"'),
+        "provider.toml:7: groups[0].provider:",
+    ),
+    "twice.toml": (SOUND + 'role = "s"\n', "twice.toml:8: "),
+    "nan.toml": (SOUND + "[groups.shape]\nmin_reliability = nan\n", "nan.toml:9: groups[0].shape"),
+    "duration.toml": (
+        SOUND + '[retry]\ninitial_delay = "soon"\n',
+        "duration.toml:9: retry.initial",
+    ),
+    "duplicate_group.yaml": (
+        "run_id: 7\ngroups:\n" + "- {group_id: w, role: r, count: 1, provider: process}\n" * 2,
+        "duplicate_group.yaml:4: groups[1].group_id:",
+    ),
+    "duplicate_key.yaml": ("run_id: 7\nrun_id: 8\ngroups: []\n", "duplicate_key.yaml:2: run_id:"),
+    "tab.yaml": ("run_id: 7\ngroups:\n\t- role: r\n", "tab.yaml:3: "),
+    "empty.yaml": ("", "empty.yaml: "),
+    "cut_off.json": ('{"run_id": 7, "groups": [', "cut_off.json:1: "),
+    "duplicate_key.json": (
+        '{"run_id": 7,\n"run_id": 8, "groups": []}',
+        "duplicate_key.json:2: run",
+    ),
+    "list.json": ("[]", "list.json:1: "),
+    "lower.toml": (SOUND.replace("= 3", "= 2"), "lower.toml:2: generation: "),
+}
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    for name, (text, _line) in BROKEN.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "old.toml").write_text(SOUND)
+    return tmp_path
+
+
+def test_f26_every_broken_file_gets_its_lines_in_one_run_and_no_traceback(broken: Path) -> None:
+    # given more than twelve broken files, when they are validated in one run
+    code, out, errors = said("validate", [*BROKEN, "--against", "old.toml"], broken)
+
+    # then each has a line with its file, line and path, and what was expected
+    lines = out.splitlines()
+    beginnings = {name: line for name, (_, line) in BROKEN.items()}
+    found = {
+        name: next((line for line in lines if line.startswith(wanted)), f"no line in: {out}")
+        for name, wanted in beginnings.items()
+    }
+    assert len(BROKEN) >= 12
+    assert {name: line[: len(beginnings[name])] for name, line in found.items()} == beginnings
+    assert [
+        line for line in found.values() if not re.search(r": expected .+, found .+", line)
+    ] == []
+    assert (code, errors) == (2, "")
+
+
+def test_f26_the_document_says_the_same_as_the_text(broken: Path) -> None:
+    arguments = [*BROKEN, "--against", "old.toml"]
+    _, text, _ = said("validate", arguments, broken)
+
+    code, out, errors = said("validate", [*arguments, "--json"], broken)
+
+    report = msgspec.json.decode(out, type=ValidateReport)
+    assert (code, report.exit_code, report.valid, errors) == (2, 2, False, "")
+    assert [file.file for file in report.files] == list(BROKEN)
+    faults = [fault for file in report.files for fault in (*file.faults, *file.warnings)]
+    assert [str(fault) for fault in faults] == text.splitlines()
+    nearest = [fault.nearest for fault in faults if isinstance(fault, Fault) and fault.nearest]
+    assert nearest == ["count", "process"]
+
+
+def test_f26_all_problems_of_one_file_are_told_in_one_run(tmp_path: Path) -> None:
+    # given one file with a fault on each of its lines but the header of its group
+    (tmp_path / "all.toml").write_text(
+        'run_id = -7\n[[groups]]\ngroup_id = "a/b"\nrole = 3\ncuont = 1\nprovider = "porcess"\n'
+    )
+    _, out, _ = said("validate", ["all.toml"], tmp_path)
+    told = [int(line.split(":")[1]) for line in out.splitlines()]
+    assert sorted(set(told)) == [1, 3, 4, 5, 6]
+
+
+# -- F28 ------------------------------------------------------------------------------------------
+
+TraceLine = HeaderEntry | Entry
+
+VERBS = [
+    pytest.param("validate", ["sound.toml", "warned.toml"], ValidateReport, 0, id="validate"),
+    pytest.param("validate", ["broken.toml"], ValidateReport, 2, id="validate_faults"),
+    pytest.param("validate", ["nowhere.toml"], ValidateReport, 2, id="validate_no_file"),
+    pytest.param("plan", ["warned.toml"], PlanReport, 0, id="plan"),
+    pytest.param("plan", ["sound.toml", "--from", "sound.toml"], PlanReport, 0, id="plan_same"),
+    pytest.param("plan", ["warned.toml", "--exit-code"], PlanReport, 3, id="plan_changes"),
+    pytest.param("plan", ["broken.toml"], PlanReport, 2, id="plan_faults"),
+    pytest.param("up", ["warned.toml", "--once", "-v"], UpReport, 0, id="up_once"),
+    pytest.param("up", ["broken.toml", "--once"], UpReport, 2, id="up_faults"),
+    pytest.param("up", ["broken.toml"], UpReport, 2, id="up_stream_faults"),
+    pytest.param("up", ["slow.toml", "--once", "--timeout", "0"], UpReport, 4, id="up_not_in_time"),
+    pytest.param("up", ["slow.toml", "--timeout", "0"], EventLine | UpReport, 4, id="up_stream"),
+    pytest.param("trace", ["run.jsonl"], TraceLine, 0, id="trace"),
+    pytest.param("trace", ["run.jsonl", "--node", "w-0"], TraceLine, 0, id="trace_node"),
+    pytest.param("trace", ["run.jsonl", "--node", "no-9"], TraceLine, 0, id="trace_no_match"),
+    pytest.param("trace", ["run.jsonl", "--summary"], TraceSummary, 0, id="trace_summary"),
+    pytest.param("trace", ["nowhere", "--summary"], TraceSummary, 2, id="trace_no_file"),
+]
+STREAMS = ("up_stream", "trace", "trace_node", "trace_no_match")
+"""One document a line; the others are one document."""
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Shapes of every kind, and the trace of a run."""
+    folder = tmp_path_factory.mktemp("machine-output")
+    (folder / "sound.toml").write_text(SOUND)
+    (folder / "warned.toml").write_text(WARNED)
+    (folder / "broken.toml").write_text(SOUND.replace("count", "cuont"))
+    (folder / "slow.toml").write_text(SOUND + '[groups.boot]\nverify_commands = ["sleep 5"]\n')
+    code, _, errors = said("up", ["sound.toml", "--once", "--trace", "run.jsonl"], folder)
+    assert code == 0, errors
+    return folder
+
+
+@pytest.mark.parametrize(("verb", "arguments", "kind", "code"), VERBS)
+def test_f28_stdout_is_documents_of_the_documented_shape_and_nothing_else(
+    here: Path,
+    request: pytest.FixtureRequest,
+    verb: str,
+    arguments: list[str],
+    kind: type[msgspec.Struct],
+    code: int,
+) -> None:
+    # given warnings, and colour that is forced; when the verb is asked for JSON
+    ended, out, errors = said(verb, [*arguments, "--json"], here)
+
+    # then stdout is one document, or one a line, and ends with a line's end
+    assert ended == code, errors
+    assert out.endswith("\n")
+    assert "\x1b" not in out
+    documents = out.splitlines()
+    if request.node.callspec.id not in STREAMS:
+        assert len(documents) == 1
+
+    # each of the documented shape: decoding and encoding it again loses nothing
+    for text in documents:
+        decoded = msgspec.json.decode(text, type=kind)
+        assert json.loads(msgspec.json.encode(decoded)) == json.loads(text)
+
+    # and the exit code agrees with the last one
+    last = json.loads(documents[-1])
+    if "exit_code" in last:
+        assert last["exit_code"] == ended
+    else:
+        assert verb == "trace"
+    # what is no data is told to the person
+    if "warned.toml" in arguments and verb in ("up", "plan"):
+        assert ("API_KEY" in errors) or last["warnings"]
+
+
+def test_f28_every_verb_is_among_those_that_are_checked() -> None:
+    helped = subprocess.run(
+        [sys.executable, "-m", "cluster_reconciler.actors", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    verbs = set(re.findall(r"^ {4}(\w+) {2,}", helped.stdout, re.MULTILINE))
+    assert verbs == {str(param.values[0]) for param in VERBS}
