@@ -58,12 +58,20 @@ def test_groups_that_come_grow_change_and_go_are_counted_and_named(tmp_path: Pat
     assert asked.shape == replace(loaded(tmp_path, new).shape, generation=2)
 
 
+def test_of_many_reasons_some_are_named_and_the_rest_counted(tmp_path: Path) -> None:
+    variables = ", ".join(f"V{number}: x" for number in range(7))
+    asked = change(tmp_path, SHAPE, SHAPE + f"  boot: {{env: {{{variables}}}}}\n")
+    [line] = asked.plan.groups
+    named = "; ".join(f'boot.env.V{number}: nothing -> "x"' for number in range(5))
+    assert line == f"w: replaces 1 node ({named}; and 2 more)"
+
+
 def test_settings_are_told_apart_by_when_they_take_effect(tmp_path: Path) -> None:
     tail = (
         "retry: {max_delay: 10s, jitter: 0.25}\n"
         "limits: {process: {in_flight: 2}}\n"
         "swarm: {grace: 9s}\n"
-        "providers: {other: {kind: process}, process: {state_dir: /tmp/elsewhere}}\n"
+        "providers: {other: {kind: process}, process: {state_dir: /elsewhere}}\n"
     )
     asked = change(tmp_path, SHAPE, SHAPE + tail)
     assert asked == ShapeChange(
@@ -78,7 +86,7 @@ def test_settings_are_told_apart_by_when_they_take_effect(tmp_path: Path) -> Non
         ),
         needs_restart=(
             'swarm.grace: "5s" -> "9s"',
-            'providers.process.state_dir: nothing -> "/tmp/elsewhere"',
+            'providers.process.state_dir: nothing -> "/elsewhere"',
             'providers.other.kind: nothing -> "process"',
         ),
     )

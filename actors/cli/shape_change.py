@@ -25,6 +25,9 @@ from cluster_reconciler.actors.cli.words import counted, one_line
 from cluster_reconciler.decider import ExpandedShape, RetryPolicy, expand_shape
 from cluster_reconciler.messages import ClusterShape, ProviderKind, ShapeRefused
 
+REASONS_MAX = 5
+"""So many differing values are named for a group; the rest are counted."""
+
 
 class Running(Struct, frozen=True):
     """What is in force."""
@@ -126,8 +129,10 @@ def _group_line(group: GroupDiff) -> str:
     if group.replaced:
         reasons = [
             f"{change.path}: {_shown(change.old)} -> {_shown(change.new)}"
-            for change in group.changes
+            for change in group.changes[:REASONS_MAX]
         ]
+        if len(group.changes) > REASONS_MAX:
+            reasons.append(f"and {len(group.changes) - REASONS_MAX} more")
         said = one_line("; ".join(reasons))
         parts.append(f"replaces {counted(len(group.replaced), 'node')} ({said})")
     return f"{one_line(group.group_id)}: {', '.join(parts)}" if parts else ""
