@@ -15,6 +15,9 @@ WORDS_MIN = 3
 _PLACE = re.compile(r"\{[^{}]*\}")
 """Where a log line's values go."""
 
+_TAKE_NO_TEXT = {"re.compile", "cast", "AssertionError"}
+"""What is called with strings that are for no person."""
+
 
 class Text(Struct, frozen=True):
     """One text of the code."""
@@ -53,7 +56,7 @@ def _parts_passed_over(node: ast.AST) -> Iterator[ast.AST]:
         yield node.value  # A docstring.
     elif isinstance(node, ast.Assert) and node.msg is not None:
         yield from ast.walk(node.msg)
-    elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"re.compile", "cast"}:
+    elif isinstance(node, ast.Call) and ast.unparse(node.func) in _TAKE_NO_TEXT:
         yield from ast.walk(node)
     elif isinstance(node, ast.JoinedStr):
         yield from (part for part in ast.walk(node) if part is not node)
