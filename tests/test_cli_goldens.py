@@ -13,7 +13,7 @@ from tests.cli_goldens import goldens, parse, replayed
 
 
 @pytest.mark.parametrize("path", goldens(), ids=lambda path: path.stem)
-def test_the_command_says_to_the_character_what_the_golden_says(path: Path) -> None:
+def test_f26_the_command_says_to_the_character_what_the_golden_says(path: Path) -> None:
     golden = path.read_text(encoding="utf-8")
     assert replayed(golden) == golden
 
@@ -30,7 +30,7 @@ def test_every_document_in_a_golden_is_json_that_agrees_with_its_exit_code(path:
         assert code == f"[exit {json.loads(lines[at])['exit_code']}]"
 
 
-def test_more_than_twenty_kinds_of_fault_are_shown_in_every_format() -> None:
+def test_f26_more_than_twenty_kinds_of_fault_are_shown_in_every_format() -> None:
     # given the goldens in which some file is refused
     broken = [path for path in goldens() if "\n[exit 2]\n" in path.read_text(encoding="utf-8")]
     kinds = [path for path in broken if not path.stem.startswith("plan_")]

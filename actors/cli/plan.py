@@ -2,8 +2,7 @@
 
 from itertools import chain
 
-from rich.table import Table
-from rich.text import Text
+from rich.style import Style
 
 from cluster_reconciler.actors.cli.arguments import PlanOptions
 from cluster_reconciler.actors.cli.encoding import as_json
@@ -45,7 +44,10 @@ def plan(options: PlanOptions, output: Output) -> int:
     if not report.valid:
         output.data("\n".join(str(fault) for fault in report.faults))
     else:
-        _show(plan_lines(report), output)
+        lines = plan_lines(report)
+        output.data(
+            "\n".join(_painted(line) if output.colours_data else line.text for line in lines)
+        )
     return report.exit_code
 
 
@@ -132,12 +134,5 @@ def _nodes(group: GroupDiff) -> list[NodePlan]:
     return [NodePlan(node, group.group_id, fate) for fate, nodes in by_fate for node in nodes]
 
 
-def _show(lines: list[Line], output: Output) -> None:
-    if not output.stdout_is_terminal:
-        output.data("\n".join(line.text for line in lines))
-        return
-    grid = Table.grid()
-    grid.add_column(overflow="fold")
-    for line in lines:
-        grid.add_row(Text(line.text, style=line.style))
-    output.table(grid)
+def _painted(line: Line) -> str:
+    return Style.parse(line.style).render(line.text) if line.style else line.text
