@@ -198,12 +198,16 @@ class Terminal:
 class Pty:
     """`up` as the leader of a session on a pty of its own; the test is the terminal."""
 
-    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+    def __init__(
+        self, folder: Path, *arguments: str, waits: bool = True, **environment: str
+    ) -> None:
+        """`waits`: who writes to it when it is full waits; else the write fails."""
         self._read = b""
         inherited = {n: v for n, v in os.environ.items() if n not in {"NO_COLOR", "TERM"}}
         pid, self._end = pty.fork()
         if pid == 0:  # the child: nothing but exec
             os.chdir(folder)
+            os.set_blocking(1, waits)
             words = [sys.executable, "program.py", "up", "shape.yaml", *arguments]
             os.execve(sys.executable, words, {"TERM": "xterm", **inherited, **environment})
         self.pid = pid
@@ -285,8 +289,8 @@ def terminal(tmp_path: Path, scene: Scene) -> Iterator[Callable[[int, int], Term
 def on_pty(tmp_path: Path, scene: Scene) -> Iterator[Callable[..., Pty]]:
     opened: list[Pty] = []
 
-    def open_one(*arguments: str, **environment: str) -> Pty:
-        opened.append(Pty(tmp_path, *arguments, **environment))
+    def open_one(*arguments: str, waits: bool = True, **environment: str) -> Pty:
+        opened.append(Pty(tmp_path, *arguments, waits=waits, **environment))
         return opened[-1]
 
     yield open_one

@@ -256,6 +256,19 @@ class TestOnAPty:
             assert time.monotonic() - began < 10
         assert time.monotonic() - began < 0.3 + 2 + 1
 
+    def test_a_terminal_that_does_not_wait_gets_everything(
+        self, on_pty: OpenPty, scene: Scene
+    ) -> None:
+        """Another program that shares it has made it so: nothing is lost, and nothing ends."""
+        up = on_pty(waits=False)
+        up.read_until("Ctrl-C drains")
+        scene.set(events=[["warning", None, "on and on " * 20_000 + "the last"]])
+        time.sleep(0.5)  # nobody reads: the terminal is full by now
+        told = up.read_until("the last")
+        up.send(signal.SIGINT)
+
+        assert (up.wait(), told.count("on and on")) == (130, 20_000)
+
     def test_a_cluster_that_does_not_answer_holds_up_nothing(
         self, on_pty: OpenPty, scene: Scene
     ) -> None:

@@ -7,11 +7,15 @@ failed write of data is told once, and everything after it goes nowhere.
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Literal, Protocol, TextIO
 
 from rich.console import Console
 from rich.table import Table
+
+_FULL_S = 0.01
+"""After so long a full terminal is tried again; `select` is no help, it calls a full one ready."""
 
 
 class LinesAbove(Protocol):
@@ -83,8 +87,7 @@ class Output:
             return
         try:
             if sys.stderr is not None:
-                sys.stderr.write(text + "\n")
-                sys.stderr.flush()
+                _write_whole(sys.stderr, text + "\n")
         except (OSError, ValueError):
             _to_nowhere(sys.stderr)
 
@@ -92,8 +95,7 @@ class Output:
         if self._gone:
             return
         try:
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            _write_whole(sys.stdout, text)
         except OSError as error:
             self._gone = True
             _to_nowhere(sys.stdout)
@@ -116,6 +118,28 @@ def _is_terminal(stream: TextIO | None) -> bool:
         return stream is not None and stream.isatty()
     except ValueError:
         return False
+
+
+def _write_whole(stream: TextIO, text: str) -> None:
+    """Also when another program that shares the terminal, or pipe, has made it one that does not
+    wait: a stream loses what does not fit at once."""
+    if _waits(stream):
+        stream.write(text)
+        stream.flush()
+        return
+    rest = memoryview(text.encode(stream.encoding, "backslashreplace"))
+    while rest:
+        try:
+            rest = rest[os.write(stream.fileno(), rest) :]
+        except BlockingIOError:
+            time.sleep(_FULL_S)
+
+
+def _waits(stream: TextIO) -> bool:
+    try:
+        return os.get_blocking(stream.fileno())
+    except (OSError, ValueError, AttributeError):
+        return True  # It is no file.
 
 
 def _same_terminal() -> bool:
