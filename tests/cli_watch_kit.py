@@ -56,6 +56,8 @@ class FakeCluster:
         self.asked: list[ClusterShape | RetryPolicy] = []
         self.refusals: list[Exception] = []
         """Raised by the next updates, one each."""
+        self.waits: list[float | None] = []
+        """The seconds of each wait for convergence."""
         self.may_update = threading.Event()
         self.may_update.set()
         self.may_converge = threading.Event()
@@ -69,6 +71,7 @@ class FakeCluster:
 
     def wait_converged(self, timeout: float | timedelta | None = None) -> ClusterStatus:
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        self.waits.append(seconds)
         deadline = None if seconds is None else time.monotonic() + seconds
         while not self.may_converge.wait(0.005):
             if self.ended.is_set() or (deadline is not None and time.monotonic() > deadline):
@@ -109,10 +112,11 @@ class FakeCluster:
 class Watched:
     """A running session; what it says is read by the test's `capfd`."""
 
-    def __init__(self, folder: Path, *flags: str) -> None:
+    def __init__(self, folder: Path, *flags: str, converges: bool = True) -> None:
         self.file = folder / "shape.yaml"
         self.file.write_text(SHAPE)
         self.cluster: FakeCluster | None = None
+        self._converges = converges
         self.codes: SimpleQueue[int] = SimpleQueue()
         options = make_parser().parse_args(["up", str(self.file), *flags, "--watch"], UpOptions())
         output = Output(colour=False)
@@ -139,8 +143,11 @@ class Watched:
     def _start(
         self, loaded: LoadedShape, trace: Path | None, drain_timeout: timedelta
     ) -> FakeCluster:
-        self.cluster = FakeCluster(loaded.shape)
-        return self.cluster
+        cluster = FakeCluster(loaded.shape)
+        if not self._converges:
+            cluster.may_converge.clear()
+        self.cluster = cluster
+        return cluster
 
     def begin(self) -> FakeCluster:
         self.thread.start()

@@ -13,6 +13,7 @@ from cluster_reconciler.actors.cli.shape_diff import (
     GroupDiff,
     Scalar,
     SettingChange,
+    TakesEffect,
     diff_groups,
     diff_settings,
 )
@@ -147,13 +148,12 @@ def _settings(running: Running, new: LoadedShape) -> tuple[tuple[str, ...], tupl
     asked = replace(new, providers=(*new.providers, *unnamed))
     takes_effect, needs_restart = [], []
     for setting in diff_settings(in_force, asked):
-        section = setting.path.partition(".")[0]
-        if section == "limits":
-            takes_effect.append(_told(setting))
-        elif section == "retry":
+        if setting.takes_effect is TakesEffect.AT_A_NEW_START:
+            needs_restart.append(_told(setting))
+        elif setting.path.startswith("retry."):
             takes_effect.append(f"{_told(setting)}, from the next wait on")
         else:
-            needs_restart.append(_told(setting))
+            takes_effect.append(_told(setting))
     return tuple(takes_effect), tuple(needs_restart)
 
 
