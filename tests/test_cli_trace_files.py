@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cluster_reconciler.actors.cli.trace_summary import TraceSummary
+from cluster_reconciler.actors.cli.trace_document import TraceSummary
 from cluster_reconciler.actors.stepping_words import group, shape
 from tests.trace_kit import Recording, Said, trace
 

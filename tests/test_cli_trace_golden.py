@@ -15,13 +15,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cluster_reconciler.actors.cli.trace import HeaderEntry
-from cluster_reconciler.actors.cli.trace_reading import Change, Entry
-from cluster_reconciler.actors.cli.trace_summary import (
+from cluster_reconciler.actors.cli.output import Output
+from cluster_reconciler.actors.cli.trace_document import (
+    HeaderEntry,
     OperationsSummary,
     SlowOperation,
     TraceSummary,
 )
+from cluster_reconciler.actors.cli.trace_reading import Change, Entry
 from cluster_reconciler.actors.ports import StatusQuery
 from cluster_reconciler.actors.stepping_words import group, shape
 from cluster_reconciler.messages import (
@@ -178,3 +179,17 @@ def test_the_summary_as_a_document(log: Path) -> None:
 def test_a_terminal_gets_nothing_that_it_would_obey(log: Path) -> None:
     for flags in ((), ("--summary",), ("--json",), ("--summary", "--json")):
         assert "\x1b" not in trace(log, *flags).out
+
+
+def test_only_a_terminal_gets_colours_and_only_if_it_wants_them(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = trace(log).out
+    monkeypatch.setattr(Output, "stdout_is_terminal", True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    coloured = trace(log).out
+    assert "\x1b[33m [refused, the shape is of run 8, this is run 7]\x1b[0m" in coloured
+    assert re.sub(r"\x1b\[\d*m", "", coloured) == plain
+    assert trace(log, "--no-color").out == plain
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert trace(log).out == plain

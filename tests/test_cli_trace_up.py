@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cluster_reconciler.actors.cli.trace_document import TraceSummary
 from cluster_reconciler.actors.cli.trace_reading import Entry
-from cluster_reconciler.actors.cli.trace_summary import TraceSummary
 from tests.trace_kit import trace
 
 SHAPE = """\

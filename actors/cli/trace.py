@@ -8,13 +8,12 @@ import os
 import threading
 from collections.abc import Iterator
 
-from msgspec import Struct
-
 from cluster_reconciler.actors.cli.arguments import TraceOptions
 from cluster_reconciler.actors.cli.encoding import as_json
 from cluster_reconciler.actors.cli.exit_codes import DONE, INVALID
 from cluster_reconciler.actors.cli.faults import printable
 from cluster_reconciler.actors.cli.output import Output
+from cluster_reconciler.actors.cli.trace_document import HeaderEntry, TraceSummary
 from cluster_reconciler.actors.cli.trace_file import (
     BegunAnew,
     CaughtUp,
@@ -25,7 +24,7 @@ from cluster_reconciler.actors.cli.trace_file import (
 )
 from cluster_reconciler.actors.cli.trace_matching import Matching
 from cluster_reconciler.actors.cli.trace_reading import Filter, Reader, read_operation
-from cluster_reconciler.actors.cli.trace_summary import Summing, TraceSummary
+from cluster_reconciler.actors.cli.trace_summary import Summing
 from cluster_reconciler.actors.cli.trace_tables import show_summary
 from cluster_reconciler.actors.cli.trace_words import TraceWords, header_lines
 from cluster_reconciler.actors.cli.words import counted, one_line
@@ -35,20 +34,6 @@ from cluster_reconciler.messages import ClusterShape, RunId
 
 LINES_AT_ONCE = 500
 """So many lines go out together while the file is read; who follows gets each as it comes."""
-
-
-class HeaderEntry(Struct, frozen=True, tag="header", tag_field="type"):
-    """What the run began with: with `--json` the first line, and again if the file begins anew."""
-
-    run_id: RunId
-    generation: int
-    groups: int
-    nodes: int
-    seed: int
-    started_at: str
-    first_attempt: int
-    format: int
-    versions: dict[str, str]
 
 
 def trace(options: TraceOptions, output: Output) -> int:
@@ -218,7 +203,7 @@ def _header_entry(header: TraceHeader) -> HeaderEntry:
         len(shape.groups),
         sum(group.count for group in shape.groups),
         header.seed,
-        header.started_at.isoformat(),
+        header.started_at,
         header.first_attempt,
         header.version,
         header.versions,

@@ -1,8 +1,7 @@
 """How a traced run went as a whole: attempts, time in each stage, what failed, what was slow.
 
-`Summing` takes the messages one by one and keeps a few numbers for each node, stage, reason and
-kind of operation; `TraceSummary` is what comes out, the document of `trace --summary --json`.  Its
-shape is a promise: fields are added, none is renamed or removed.
+It takes the messages one by one and keeps a few numbers for each node, stage, reason and kind of
+operation.  What comes out is a document (`trace_document`); how it looks is not its business.
 """
 
 import heapq
@@ -13,6 +12,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from cluster_reconciler.actors.cli.trace_document import (
+    NodeSummary,
+    OperationsSummary,
+    PhaseSummary,
+    ReasonSummary,
+    SlowOperation,
+    TraceSummary,
+)
 from cluster_reconciler.actors.cli.trace_reading import OF_OPERATIONS, Change, Entry, Filter
 from cluster_reconciler.actors.replay import NodeChange, Replayed
 from cluster_reconciler.actors.trace import TraceHeader
@@ -26,97 +33,6 @@ REASONS_MAX = 1_000
 OTHER_REASONS = "other reasons"
 _REASON_LENGTH_MAX = 200
 _NUMBER = re.compile(r"\d+")
-
-
-class NodeSummary(Struct, frozen=True, gc=False):
-    """One node over the whole trace."""
-
-    node: str
-    provider: str
-    attempts: int
-    attempt: int
-    """The latest."""
-    phase: str
-    """Where it is at the end: a stage, `ready`, `deleting`, or `gone`."""
-    failures: int
-    """Attempts that failed."""
-    retries: int
-    """Effects that failed and were to be tried again."""
-
-
-class PhaseSummary(Struct, frozen=True, gc=False):
-    """The time that attempts spent in one stage, or `ready`, or `deleting`.  A stay that goes on
-    counts up to the last message."""
-
-    phase: str
-    stays: int
-    mean_seconds: float
-    longest_seconds: float
-    longest_node: str
-    longest_attempt: int
-    going_on: int
-    """How many are in it at the end."""
-
-
-class ReasonSummary(Struct, frozen=True, gc=False):
-    """Failures for the same reason, but for numbers in its words."""
-
-    what: str
-    """`failed`: the attempt was over; `retry`: the effect was to be tried again."""
-    reason: str
-    """In the words of the first one."""
-    count: int
-    node: str
-    """Of the latest one."""
-    attempt: int
-
-
-class OperationsSummary(Struct, frozen=True, gc=False):
-    """All operations of one kind at one provider that ended."""
-
-    provider: str
-    kind: str
-    count: int
-    failed: int
-    expired: int
-    mean_seconds: float
-    longest_seconds: float
-
-
-class SlowOperation(Struct, frozen=True, gc=False):
-    """One of the slowest of its provider."""
-
-    provider: str
-    seconds: float
-    operation: str
-    kind: str
-    node: str
-    attempt: int
-    result: str
-    """`ok`, `failed`, `expired`, `withdrawn`, or `in flight` at the end."""
-
-
-class TraceSummary(Struct, frozen=True, tag="summary", tag_field="type"):
-    """The one document of `trace --summary --json`.  Times in seconds."""
-
-    file: str
-    exit_code: int = 0
-    error: str | None = None
-    """Why there is nothing else here: the file is no trace that can be read."""
-    run_id: int | None = None
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
-    """The time of the last message."""
-    messages: dict[str, int] = {}
-    """How many there were of each type."""
-    refused: int = 0
-    nodes: tuple[NodeSummary, ...] = ()
-    phases: tuple[PhaseSummary, ...] = ()
-    reasons: tuple[ReasonSummary, ...] = ()
-    """The most frequent first."""
-    operations: tuple[OperationsSummary, ...] = ()
-    slowest: tuple[SlowOperation, ...] = ()
-    """By provider, the slowest first, at most 10 of each."""
 
 
 class _Node(Struct):

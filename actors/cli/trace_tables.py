@@ -12,7 +12,7 @@ from rich.text import Text
 from cluster_reconciler.actors.cli.durations import format_duration
 from cluster_reconciler.actors.cli.encoding import as_json
 from cluster_reconciler.actors.cli.output import Output
-from cluster_reconciler.actors.cli.trace_summary import NodeSummary, TraceSummary
+from cluster_reconciler.actors.cli.trace_document import NodeSummary, TraceSummary
 from cluster_reconciler.actors.cli.trace_words import took_words
 from cluster_reconciler.actors.cli.words import counted, one_line
 
