@@ -6,7 +6,7 @@ from rich.style import Style
 
 from cluster_reconciler.actors.cli.arguments import PlanOptions
 from cluster_reconciler.actors.cli.encoding import as_json
-from cluster_reconciler.actors.cli.exit_codes import DONE, INVALID
+from cluster_reconciler.actors.cli.exit_codes import DONE, HAS_CHANGES, INVALID
 from cluster_reconciler.actors.cli.output import Output
 from cluster_reconciler.actors.cli.plan_words import Line, plan_lines
 from cluster_reconciler.actors.cli.rehearsal import rehearse
@@ -27,9 +27,6 @@ from cluster_reconciler.actors.cli.shape_file import LoadedShape, Loading, load,
 from cluster_reconciler.actors.cli.succession import succession_faults
 from cluster_reconciler.decider import expand_shape
 from cluster_reconciler.messages import ClusterShape
-
-HAS_CHANGES = 3
-"""The exit code of a plan with changes, with --exit-code."""
 
 
 def plan(options: PlanOptions, output: Output) -> int:

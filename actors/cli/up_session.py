@@ -26,7 +26,13 @@ from cluster_reconciler.actors.cli.up_forcing import force_end, how_to_force
 from cluster_reconciler.actors.cli.up_screen import UpScreen
 from cluster_reconciler.actors.cli.up_waiting import Stopped, Waiting
 from cluster_reconciler.actors.cli.words import counted, leftover_line, summary, waits
-from cluster_reconciler.actors.errors import ClusterError, DrainIncomplete, NotConverged, RunLocked
+from cluster_reconciler.actors.errors import (
+    ClusterError,
+    DrainIncomplete,
+    NotConverged,
+    RunLocked,
+    StartFailed,
+)
 from cluster_reconciler.actors.events import ClusterEvent
 from cluster_reconciler.actors.status import ClusterStatus
 from cluster_reconciler.actors.swarm_address import SwarmListenError
@@ -36,7 +42,7 @@ from cluster_reconciler.messages import ShapeRefused
 READER_S = 10.0
 """How long a reader that stalls is waited for with the report."""
 
-_REFUSALS = (ShapeRefused, RunLocked, SwarmListenError, ProviderError, OSError)
+_REFUSALS = (ShapeRefused, RunLocked, StartFailed, SwarmListenError, ProviderError, OSError)
 """A start that fails so has made nothing."""
 
 
