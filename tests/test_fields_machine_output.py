@@ -17,9 +17,8 @@ import pytest
 
 from cluster_reconciler.actors.cli.faults import Fault
 from cluster_reconciler.actors.cli.reports import EventLine, PlanReport, UpReport, ValidateReport
-from cluster_reconciler.actors.cli.trace import HeaderEntry
+from cluster_reconciler.actors.cli.trace_document import HeaderEntry, TraceSummary
 from cluster_reconciler.actors.cli.trace_reading import Entry
-from cluster_reconciler.actors.cli.trace_summary import TraceSummary
 
 SOUND = """\
 run_id = 7
