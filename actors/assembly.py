@@ -89,6 +89,7 @@ class Assembly:
                 policy=settings.retry,
                 started_at=self.clock.now(),
                 first_attempt=takeover.first_attempt,
+                providers=[provider.kind for provider in providers],
             )
             if settings.trace is not None
             else None

@@ -164,7 +164,9 @@ class RuntimeHost:
         try:
             self._executors.submit(effect)
         except Exception as error:
-            self._answers.append(SubmitAnswer(effect.operation, raised=str(error)))
+            self._answers.append(
+                SubmitAnswer(effect.operation, raised=str(error) or type(error).__name__)
+            )
             raise
         self._answers.append(SubmitAnswer(effect.operation))
 

@@ -20,6 +20,8 @@ from cluster_reconciler.actors.trace_log import RepeatedFailureFilter
 from cluster_reconciler.messages import LogicalNodeId
 
 FAILURES = frozenset({EventKind.FAILED, EventKind.RETRY, EventKind.WARNING})
+_TURNS = frozenset({EventKind.CONVERGED, EventKind.DIVERGED})
+"""Of the whole cluster: with nodes that crash after each join it turns to and fro."""
 _UNFOLDED = frozenset({EventKind.REFUSED, EventKind.OUTPUT})
 """Below INFO: whoever asks for them wants them all."""
 
@@ -62,7 +64,8 @@ class LogFolding:
         if event.kind in _UNFOLDED:
             return event.text
         if event.node is None:
-            return self._failure(event, _key(event)) if event.kind in FAILURES else event.text
+            folded = event.kind in FAILURES or event.kind in _TURNS
+            return self._failure(event, _turn_or_key(event)) if folded else event.text
         seen = self._seen(event.node, event.at)
         if event.kind is EventKind.READY:
             seen.ready_since = event.at
@@ -111,6 +114,11 @@ class LogFolding:
         seen = self._nodes.pop(node, None)
         for key in seen.failures if seen is not None else ():
             self._repeats.forget(key)
+
+
+def _turn_or_key(event: ClusterEvent) -> tuple[object, ...]:
+    """A generation is news, and its number no mere number."""
+    return (event.kind, event.text) if event.kind in _TURNS else _key(event)
 
 
 def _key(event: ClusterEvent) -> tuple[object, ...]:

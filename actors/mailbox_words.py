@@ -75,7 +75,12 @@ def _escaped(character: str) -> str:
 def _update(message: UpdateDesired) -> str:
     shape = message.shape
     nodes = sum(group.count for group in shape.groups)
-    return f"generation {shape.generation}, {len(shape.groups)} groups, {nodes} nodes"
+    groups = _counted(len(shape.groups), "group")
+    return f"generation {shape.generation}, {groups}, {_counted(nodes, 'node')}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _result(message: ExecutorResult) -> str:

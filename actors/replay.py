@@ -93,6 +93,7 @@ class Replay:
             self._host,
             self._host,
             first_attempt=header.first_attempt,
+            providers=header.providers,
         )
         self._number = 1
         self._seen: dict[LogicalNodeId, ManagedNode] = {}

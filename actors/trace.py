@@ -10,7 +10,7 @@ more.  It never holds a ticket, a token or a resolved environment: those cross n
 import os
 import platform
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum, auto
 from hashlib import blake2b
@@ -90,6 +90,8 @@ class TraceHeader(Struct, frozen=True, tag="header"):
     versions: dict[str, str] = {}
     """Of the program and what it runs on, for people."""
     first_attempt: NodeAttemptId = _FIRST_ATTEMPT
+    providers: tuple[str, ...] | None = None
+    """Those that a shape may ask for; None: any."""
 
 
 class OpaqueMessage(Struct, frozen=True, tag=True):
@@ -172,6 +174,7 @@ class TraceWriter:
         policy: the retry policy, with the seed that was drawn.
         started_at: the driver's time.
         first_attempt: the id of the first attempt.
+        providers: those that a shape may ask for; None: any.
         redact: is given each shape and message before it is written, and answers what is written.
 
     Raises:
@@ -186,6 +189,7 @@ class TraceWriter:
         policy: RetryPolicy,
         started_at: datetime,
         first_attempt: NodeAttemptId = _FIRST_ATTEMPT,
+        providers: Iterable[str] | None = None,
         redact: Callable[[object], object] | None = None,
     ) -> None:
         self.path = path
@@ -206,6 +210,7 @@ class TraceWriter:
                 started_at,
                 versions=_versions(),
                 first_attempt=first_attempt,
+                providers=None if providers is None else tuple(sorted(providers)),
             )
         )
 

@@ -103,6 +103,25 @@ def test_the_way_to_the_next_failure_is_written_the_first_time_only(
     ]
 
 
+def test_a_cluster_that_turns_to_and_fro_says_so_less_and_less(
+    host: RuntimeHost, log: list[str]
+) -> None:
+    for turn in range(5):
+        for kind in (EventKind.CONVERGED, EventKind.DIVERGED):
+            text = f"generation 1 {kind}"
+            host.happened(ClusterEvent(T0 + turn * SECOND, kind, None, None, text))
+    host.happened(ClusterEvent(T0, EventKind.CONVERGED, None, None, "generation 2 converged"))
+
+    assert log == [
+        *(
+            f"INFO generation 1 {kind}{seen}"
+            for seen in ("", " (seen 2 times)", " (seen 4 times)")
+            for kind in ("converged", "diverged")
+        ),
+        "INFO generation 2 converged",
+    ]
+
+
 def test_failures_that_are_never_the_same_are_folded_too(host: RuntimeHost, log: list[str]) -> None:
     for request in range(64):
         told(host, request, EventKind.RETRY, "g-0", f"refused, request {request}")

@@ -161,7 +161,7 @@ def test_a_story_never_shows_an_environment() -> None:
     boot = BootSpec(env={"KEY": "hunter2"}, start_swactor_command="serve --token hunter2")
     shape = ClusterShape(RunId(7), 4, (_group(boot),))
 
-    assert describe(UpdateDesired(shape)) == "generation 4, 1 groups, 2 nodes"
+    assert describe(UpdateDesired(shape)) == "generation 4, 1 group, 2 nodes"
 
 
 def _group(boot: BootSpec) -> RunNodeGroupSpec:
