@@ -15,7 +15,7 @@ from cluster_reconciler.actors.driver import Driver
 from cluster_reconciler.actors.driver_actor import DriverActor
 from cluster_reconciler.actors.events import ClusterEvent, EventKind
 from cluster_reconciler.actors.log_folding import LogFolding
-from cluster_reconciler.actors.ports import Asked
+from cluster_reconciler.actors.ports import Asked, StatusQuery
 from cluster_reconciler.actors.subscriptions import Subscriptions
 from cluster_reconciler.actors.timers import Timers
 from cluster_reconciler.actors.trace import ExecutorCall, SubmitAnswer, TraceWriter, digest
@@ -209,6 +209,8 @@ class RuntimeHost:
             )
             fingerprint = ""
         said = message
+        if isinstance(message, Asked) and isinstance(message.message, StatusQuery):
+            return  # It changes nothing, and a live view asks several times a second.
         if isinstance(message, Asked):
             # A question that was given up before its turn changed nothing.
             said = None if message.reply.cancelled() else message.message

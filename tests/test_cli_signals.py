@@ -16,6 +16,7 @@ def test_each_signal_is_a_call_with_its_number_in_the_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(signals_module, "SAME_MOMENT_S", 0.0)
+    monkeypatch.setattr(signals_module, "SUPERVISED_S", 0.0)
     heard: SimpleQueue[tuple[signal.Signals, int]] = SimpleQueue()
     before = signal.getsignal(signal.SIGTERM)
 
@@ -54,3 +55,19 @@ def test_one_that_comes_after_the_answer_counts_however_late_we_hear_of_the_firs
         (signal.SIGINT, 1),
         (signal.SIGINT, 2),
     ]
+
+
+def test_a_supervisor_that_takes_its_time_still_means_one() -> None:
+    """`timeout` signals the process and then its group; our answer may come in between."""
+    heard: SimpleQueue[tuple[signal.Signals, int]] = SimpleQueue()
+
+    with Signals(
+        lambda number, count: heard.put((number, count)), lambda: not heard.empty()
+    ) as signals:
+        os.write(signals._write_end, bytes([signal.SIGTERM, signal.SIGTERM, signal.SIGINT]))
+
+    assert [heard.get(timeout=SECONDS_MAX) for _ in range(2)] == [
+        (signal.SIGTERM, 1),
+        (signal.SIGINT, 2),
+    ]
+    assert heard.empty()

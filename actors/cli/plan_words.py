@@ -168,10 +168,10 @@ def _field(change: FieldChange) -> str:
     if change.hidden and change.old == change.new:
         return f"{path}: {_value(change.old)} with another secret in it, which is hidden"
     note = " (what looks like a secret is hidden)" if change.hidden else ""
-    return f"{path}: {_from_to(change.old, change.new)}{note}"
+    return f"{path}: {from_to(change.old, change.new)}{note}"
 
 
-def _from_to(old: Scalar, new: Scalar) -> str:
+def from_to(old: Scalar, new: Scalar) -> str:
     """Long texts from shortly before the place in which they differ."""
     if isinstance(old, str) and isinstance(new, str) and max(len(old), len(new)) > TEXT_MAX:
         skipped = _common_prefix(old, new) - CONTEXT
@@ -214,7 +214,7 @@ def _settings(report: PlanReport) -> Iterator[Line]:
 
 
 def _setting(change: SettingChange) -> str:
-    return f"{printable(change.path)}: {_from_to(change.old, change.new)}"
+    return f"{printable(change.path)}: {from_to(change.old, change.new)}"
 
 
 def _touches_nodes(counts: ChangeCounts) -> bool:

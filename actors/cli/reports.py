@@ -140,6 +140,6 @@ class UpReport(Struct, frozen=True, tag_field="type", tag="report"):
 
 
 class EventLine(Struct, frozen=True, tag_field="type", tag="event"):
-    """A line of `up --json` but the last."""
+    """A line of `up --json`; the last is the report, and with --watch there are `ShapeLine`s."""
 
     event: ClusterEvent

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from cluster_reconciler.actors.admission import accepted_offer
 from cluster_reconciler.actors.cli.faults import quoted
+from cluster_reconciler.actors.cli.plan_words import from_to
 from cluster_reconciler.actors.cli.shape_diff import (
     GroupDiff,
-    Scalar,
     SettingChange,
     TakesEffect,
     diff_groups,
@@ -129,7 +129,7 @@ def _group_line(group: GroupDiff) -> str:
         parts.append(f"removes {counted(len(group.removed), 'node')}")
     if group.replaced:
         reasons = [
-            f"{change.path}: {_shown(change.old)} -> {_shown(change.new)}"
+            f"{change.path}: {from_to(change.old, change.new)}"
             for change in group.changes[:REASONS_MAX]
         ]
         if len(group.changes) > REASONS_MAX:
@@ -179,10 +179,4 @@ def _refuse_other_providers(
 
 
 def _told(setting: SettingChange) -> str:
-    return f"{one_line(setting.path)}: {_shown(setting.old)} -> {_shown(setting.new)}"
-
-
-def _shown(value: Scalar) -> str:
-    if value is None:
-        return "nothing"
-    return quoted(value) if isinstance(value, str) else str(value)
+    return f"{one_line(setting.path)}: {from_to(setting.old, setting.new)}"

@@ -16,7 +16,11 @@ from typing import Any, Self
 SAME_MOMENT_S = 0.002
 """Seconds.  Signals closer together are one, while nobody has answered the first: whoever ends a
 process and its group sends two, and nobody means "now, at once" by that.  On a busy machine we may
-hear late of two that came far apart; who has read our answer and signals again is always heard."""
+hear late of two that came far apart; who has read our answer and presses again is always heard."""
+
+SUPERVISED_S = 0.25
+"""The same for SIGTERM and SIGHUP, answered or not: they come from programs (`timeout`, a service
+manager), which on a busy machine take their time between the process and its group."""
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -61,16 +65,21 @@ class Signals:
             os.close(self._write_end)
 
     def _listen(self) -> None:
-        count, last = 0, -SAME_MOMENT_S
+        count, last = 0, -SUPERVISED_S
         while True:
             for number in os.read(self._read_end, 64):
                 if number == 0:
                     return
                 now = time.monotonic()
-                apart = now - last >= SAME_MOMENT_S or self._answered()
-                if number in HANDLED and apart:
+                if number in HANDLED and self._is_apart(number, now - last):
                     count, last = count + 1, now
                     self._came(signal.Signals(number), count)
+
+    def _is_apart(self, number: int, seconds: float) -> bool:
+        """Whether it is another signal than the one so long ago."""
+        if number == signal.SIGINT:
+            return seconds >= SAME_MOMENT_S or self._answered()
+        return seconds >= SUPERVISED_S
 
 
 def _heard(number: int, frame: FrameType | None) -> None:

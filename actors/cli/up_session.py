@@ -144,9 +144,8 @@ class UpSession:
             )
             cluster = self._waiting.result(job, stoppable=False)
         self._cluster = cluster
+        # The log has named each, and what became of it.
         leftovers = tuple(leftover_line(lease) for lease in cluster.leftovers)
-        for line in leftovers:
-            self._screen.warn(f"left by an earlier process: {line}")
         self._report = replace(self._report, leftovers=leftovers)
         self._screen.follow(cluster.status)
         events = cluster.events(past=True)
