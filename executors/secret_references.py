@@ -142,7 +142,8 @@ def _from_file(reference: str) -> str:
 
 
 _TELLING_NAME = re.compile(
-    r"pass(word|wd|phrase)|secret|token|api_?key|access_?key|private_?key|credential|_key$",
+    r"pass(word|wd|phrase)|(^|_)pass$|secret|token|api_?key|access_?key|private_?key|credential|_key$"
+    r"|(^|_)auth$|authorization|cookie",
     re.IGNORECASE,
 )
 _TELLING_VALUE = re.compile(

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from cluster_reconciler.actors.cli.reports import EventLine
-from tests.cli_kit import Run, Up, report_of, run
+from tests.cli_kit import SHAPE, Run, Up, report_of, run
 
 __all__ = ["run"]
 
@@ -212,6 +212,26 @@ class TestBeforeTheStart:
         assert errors == (
             "--trace nowhere/trace: expected a place for a file, found no such directory\n"
         )
+
+    @pytest.mark.parametrize(
+        ("flags", "said"),
+        [
+            (
+                ["--trace", "shape.yaml"],
+                "--trace {}: expected a file of its own, found that of FILE",
+            ),
+            (["--log", "shape.yaml"], "--log {}: expected a file of its own, found that of FILE"),
+            (["--trace", "x", "--log", "x"], "--log {}: expected another file than --trace has"),
+        ],
+    )
+    def test_what_is_written_is_not_what_is_read(
+        self, run: Run, tmp_path: Path, flags: list[str], said: str
+    ) -> None:
+        code, out, errors = run(*flags, "--once", "--json").end()
+        assert code == report_of(out).exit_code == 2
+        other = "--trace" if len(flags) > 2 else "FILE"
+        assert errors == said.format(tmp_path.resolve() / flags[-1], other) + "\n"
+        assert (tmp_path / "shape.yaml").read_text() == SHAPE
 
     def test_a_log_that_cannot_be_written_exits_2(self, run: Run) -> None:
         code, out, errors = run("--log", "/proc/x", "--once", "--json").end()

@@ -212,6 +212,12 @@ def _script(world: SteppingWorld, dice: random.Random) -> None:
 def _something_happens(world: SteppingWorld, dice: random.Random, swarm: Swarm) -> None:
     """One message of the driver or of an executor, or something that the world does."""
     choice = dice.random()
+    if choice > 0.985 and world.ready:
+        # A member goes that nobody bootstraps any more.
+        node = LogicalNodeId(dice.choice(sorted(world.ready)))
+        swarm.left.add((node, world.node(node).attempt))
+        world.lose(node)
+        return
     sessions = world.provider.world.sessions
     if choice < 0.80 or not sessions:
         if not world.pump() and world.cluster.queued:

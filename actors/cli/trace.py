@@ -151,7 +151,7 @@ class _Telling:
         if self._replay.difference is not None and not self._differs:
             self._differs = True
             self._output.say(
-                f"the trace and its replay differ from {self._replay.difference} on; "
+                f"the trace and its replay differ from {one_line(str(self._replay.difference))} on; "
                 "what is told of states, times and reasons after it may be wrong"
             )
         self._matching.see(replayed)

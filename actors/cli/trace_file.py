@@ -91,7 +91,8 @@ def follow(path: Path, stopped: threading.Event) -> Iterator[Item]:
         raise TraceError(f"{printable(str(path))}: expected a file to follow, found a pipe")
     begun = False
     while not stopped.is_set():
-        header = next(read_whole(path), None)
+        is_empty = path.exists() and path.stat().st_size == 0
+        header = None if is_empty else next(read_whole(path), None)
         if not isinstance(header, TraceHeader):
             stopped.wait(POLL_S)  # Its first line is being written.
             continue
@@ -110,14 +111,20 @@ def _lines(path: Path, stopped: threading.Event) -> Iterator[Item]:
     number, rest, waiting = 1, b"", False
     try:
         with path.open("rb") as file:
-            file.readline()
+            first = file.readline()
             while not stopped.is_set():
                 raw = file.readline()
                 if raw:
                     rest, waiting = rest + raw, False
                     if rest.endswith(b"\n"):
                         number, line, rest = number + 1, rest, b""
-                        yield _read(path, number, line)
+                        try:
+                            read = _read(path, number, line)
+                        except TraceError:
+                            if _begins_otherwise(path, first):
+                                return  # It was written anew, and has grown past our place.
+                            raise
+                        yield read
                     continue
                 if not waiting:
                     waiting = True
@@ -135,6 +142,14 @@ def _read(path: Path, number: int, raw: bytes) -> TraceLine:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         name = printable(str(path))
         raise TraceError(f"{name}, line {number} cannot be read: {error}") from error
+
+
+def _begins_otherwise(path: Path, first: bytes) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.readline() != first
+    except FileNotFoundError:
+        return True
 
 
 def _is_another(path: Path, descriptor: int, read: int) -> bool:

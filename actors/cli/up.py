@@ -39,7 +39,11 @@ def up(options: UpOptions, start: StartCluster) -> int:
         screen.end(replace(report, exit_code=INVALID, error="the shape file has faults"))
         return INVALID
     log = Path(options.log) if options.log is not None else None
-    if text := _place_fault("--trace", options.trace) or _place_fault("--log", log):
+    if text := (
+        _place_fault("--trace", options.trace)
+        or _place_fault("--log", log)
+        or _shared_fault(options, log)
+    ):
         screen.warn(text)
         screen.end(replace(report, exit_code=INVALID, error=text))
         return INVALID
@@ -66,6 +70,21 @@ def _place_fault(option: str, path: Path | None) -> str | None:
         return f"{option} {name}: expected a file, found a directory"
     if not path.absolute().parent.is_dir():
         return f"{option} {name}: expected a place for a file, found no such directory"
+    return None
+
+
+def _shared_fault(options: UpOptions, log: Path | None) -> str | None:
+    """What is written must not be what is read, nor what else is written."""
+    named = (("FILE", Path(options.file)), ("--trace", options.trace), ("--log", log))
+    places = [(name, path.resolve()) for name, path in named if path is not None]
+    for number, (name, path) in enumerate(places):
+        for earlier, other in places[:number]:
+            same = path == other or (path.exists() and other.exists() and path.samefile(other))
+            if same and path.is_file():
+                text = printable(str(path))
+                return f"{name} {text}: expected a file of its own, found that of {earlier}"
+            if same and not path.exists():
+                return f"{name} {printable(str(path))}: expected another file than {earlier} has"
     return None
 
 
