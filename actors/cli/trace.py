@@ -150,8 +150,9 @@ class _Telling:
         replayed = self._replay.feed(line)
         if self._replay.difference is not None and not self._differs:
             self._differs = True
+            first = one_line(str(self._replay.difference))
             self._output.say(
-                f"the trace and its replay differ from {one_line(str(self._replay.difference))} on; "
+                f"the trace and its replay differ from {first} on; "
                 "what is told of states, times and reasons after it may be wrong"
             )
         self._matching.see(replayed)
