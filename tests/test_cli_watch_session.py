@@ -1,6 +1,7 @@
 """`up --watch`: what an edit does to a cluster that runs, what it says, and what interrupts it."""
 
 import json
+import os
 from pathlib import Path
 from signal import Signals
 from typing import Any
@@ -18,28 +19,28 @@ RETRY = "retry: {jitter: 0.25}\n"
 
 
 class Heard:
-    """Everything that was said so far: `capfd` forgets what it has handed out."""
+    """Everything that was said so far.  The session speaks from other threads, and `readouterr`
+    loses what is written between its reading and its emptying: so the files behind it are read,
+    and never emptied."""
 
     def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
         self._capture = capture
-        self._out = self._err = ""
 
     @property
     def out(self) -> str:
-        self._read()
-        return self._out
+        return self._text("out")
 
     @property
     def err(self) -> str:
-        self._read()
-        return self._err
+        return self._text("err")
 
     def wait_for(self, text: str, times: int = 1) -> None:
         until(lambda: self.err.count(text) >= times, f"{text!r}")
 
-    def _read(self) -> None:
-        out, err = self._capture.readouterr()
-        self._out, self._err = self._out + out, self._err + err
+    def _text(self, name: str) -> str:
+        behind: Any = getattr(self._capture._capture, name)  # pytest has no public way to it.
+        descriptor = behind.tmpfile.fileno()
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode("utf-8")
 
 
 @pytest.fixture
