@@ -108,7 +108,7 @@ def test_what_is_mounted_below_a_lease_is_never_removed(
     # Given a node in whose folder something is mounted
     node = ground.start("touch precious; exec sleep 1000")
     node.wait_joined()
-    mounted = f"{node.directory}/work/data"
+    mounted = str(node.directory / "work" / "data")
     monkeypatch.setattr(process_files, "mounts_at", lambda _path: [mounted])
 
     # When it is destroyed
@@ -127,7 +127,7 @@ def test_what_is_mounted_below_a_lease_is_never_removed(
 def test_mounts_are_read_with_their_real_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = rb"""36 35 98:0 / /srv/a\040b/work/data rw - ext4 /dev/root rw
+    lines = rb"""36 35 98:0 / /srv/a\040b/job/data rw - ext4 /dev/root rw
 37 35 98:0 / /srv/a\040b rw - ext4 /dev/root rw
 38 35 98:0 / /srv/a\040bc/x rw - ext4 /dev/root rw
 """
@@ -135,7 +135,7 @@ def test_mounts_are_read_with_their_real_names(
     table.write_bytes(lines)
     monkeypatch.setattr(process_files, "MOUNTS", table)
 
-    assert mounts_at(Path("/srv/a b")) == ["/srv/a b/work/data", "/srv/a b"]
+    assert mounts_at(Path("/srv/a b")) == ["/srv/a b/job/data", "/srv/a b"]
     monkeypatch.setattr(process_files, "MOUNTS", tmp_path / "none")
     assert mounts_at(Path("/srv/a b")) == []
 
