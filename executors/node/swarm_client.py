@@ -90,15 +90,7 @@ class SwarmClient:
             self._receive()
         except BlockingIOError:
             return
-        except (
-            OSError,
-            ValueError,
-            LookupError,
-            TypeError,
-            AttributeError,
-            RecursionError,
-        ) as error:
-            # What is no swarm may say anything.
+        except WHAT_IS_NO_SWARM_CAUSES as error:
             self._drop(str(error) or type(error).__name__)
 
     def leave(self, reason: str) -> None:
