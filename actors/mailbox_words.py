@@ -64,23 +64,30 @@ def describe(message: object) -> str:
 
 def one_line(text: str, length_max: int = REASON_LENGTH_MAX) -> str:
     """The text on one line of bounded length, with nothing in it that moves a terminal's cursor."""
-    shown = text if len(text) <= length_max else text[: length_max - 1] + "…"
-    return "".join(c if c.isprintable() else _escaped(c) for c in shown)
+    return printable(text if len(text) <= length_max else text[: length_max - 1] + "…")
+
+
+def printable(text: str) -> str:
+    """The text with everything escaped that a terminal would not simply show."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
 
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 node`, `5 nodes`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def _update(message: UpdateDesired) -> str:
     shape = message.shape
     nodes = sum(group.count for group in shape.groups)
-    groups = _counted(len(shape.groups), "group")
-    return f"generation {shape.generation}, {groups}, {_counted(nodes, 'node')}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    groups = counted(len(shape.groups), "group")
+    return f"generation {shape.generation}, {groups}, {counted(nodes, 'node')}"
 
 
 def _result(message: ExecutorResult) -> str:

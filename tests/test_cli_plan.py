@@ -14,8 +14,11 @@ import msgspec
 import pytest
 
 from cluster_reconciler.actors.cli.main import main
+from cluster_reconciler.actors.cli.plan import plan_report
+from cluster_reconciler.actors.cli.plan_words import plan_lines
 from cluster_reconciler.actors.cli.reports import PlanReport
 from cluster_reconciler.actors.cli.shape_diff import FieldChange, diff_groups
+from cluster_reconciler.actors.cli.shape_file import load
 from cluster_reconciler.decider import expand_shape
 from cluster_reconciler.messages import (
     BootSpec,
@@ -183,7 +186,7 @@ def test_ten_thousand_nodes_are_planned_within_three_seconds(
     assert main(["plan", "big-new.yaml", "--from", "big-old.yaml"]) == 0
     # then it takes no time worth speaking of, and fits on a screen
     assert time.process_time() - began < 3
-    assert "  ~ w-0..w-9999: 10000 replaced\n" in (out := capsys.readouterr().out)
+    assert "  ~ w-0..w-9999: 10000 replaced, all at once\n" in (out := capsys.readouterr().out)
     assert out.count("\n") < 30
 
 
@@ -227,3 +230,71 @@ def test_settings_say_when_they_count(capsys: pytest.CaptureFixture[str]) -> Non
         {"path": "retry.max_delay", "old": "1m", "new": "1m1s", "takes_effect": "at_once"},
         {"path": "swarm.grace", "old": "5s", "new": "9s", "takes_effect": "at_a_new_start"},
     ]
+
+
+def groups_of(number: int, command: str) -> str:
+    """A file with so many groups of one node."""
+    one = "{group_id: g%d, role: r, count: 1, provider: process, boot: {start_swactor_command: %s}}"
+    return f"run_id: 7\ngroups: [{', '.join(one % (n, command) for n in range(number))}]\n"
+
+
+@pytest.mark.usefixtures("here")
+def test_two_thousand_groups_are_folded_to_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    # given two thousand groups, of which all but the first hundred get another command
+    Path("old.yaml").write_text(groups_of(2000, "x"))
+    Path("new.yaml").write_text(groups_of(2000, "y").replace("command: y", "command: x", 100))
+    # when the plan is told
+    assert main(["plan", "new.yaml", "--from", "old.yaml"]) == 0
+    # then the first are named, the rest is counted, and no line is longer than people read
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "more group" in line] == [
+        "and 1880 more groups: 1880 replaced (--json names all)",
+        "and 80 more groups: 80 kept (--json names all)",
+    ]
+    assert lines[2:5] == [
+        "g100: 1 replaced",
+        '    boot.start_swactor_command: "x" -> "y"',
+        "  ~ g100-0: replaced",
+    ]
+    assert (len(lines) < 150, max(map(len, lines)) <= 100) == (True, True)
+
+
+@pytest.mark.usefixtures("here")
+def test_the_time_of_a_plan_grows_with_the_groups_and_no_faster() -> None:
+    # given files of some groups, and of four times as many
+    took = []
+    for number in (500, 2000):
+        Path("old.yaml").write_text(groups_of(number, "x"))
+        Path("new.yaml").write_text(groups_of(number, "y"))
+        report = plan_report(load("old.yaml"), load("new.yaml"))
+        report = msgspec.structs.replace(report, waves=())
+        # when the plan is put into words
+        began = time.process_time()
+        plan_lines(report)
+        took.append(time.process_time() - began)
+    # then four times as many take four times as long, not sixteen
+    assert took[1] < 9 * took[0] + 0.02
+
+
+@pytest.mark.usefixtures("here")
+def test_a_renamed_group_is_told_to_be_another_one(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("new.yaml").write_text(OLD.replace("group_id: w", "group_id: v"))
+    assert main(["plan", "new.yaml", "--from", "old.yaml"]) == 0
+    printed = capsys.readouterr().out
+    assert printed[: printed.index("\norder")] == (
+        "run 7, generation 1 -> 2: 2 added, 2 removed\n"
+        "\n"
+        'v: 2 added; "w" under another name is another group: no node is taken over\n'
+        "  + v-0, v-1: 2 added\n"
+        "w: 2 removed; the group is gone\n"
+        "  - w-0, w-1: 2 removed\n"
+    )
+
+
+@pytest.mark.usefixtures("here")
+def test_a_generation_alone_is_no_change(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("new.yaml").write_text(f"generation: 9\n{OLD}")
+    assert main(["plan", "new.yaml", "--from", "old.yaml", "--exit-code"]) == 0
+    assert capsys.readouterr().out == (
+        "run 7, generation 1 -> 9: no changes but its number\n\nw: 2 kept\n"
+    )

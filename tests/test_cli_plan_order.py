@@ -1,15 +1,17 @@
 """`plan` beside the decider: what is said of each node is what it does, in its order."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_reconciler.actors.cli.plan_words import ranges
+from cluster_reconciler.actors.cli.plan_order_words import order_lines, ranges
 from cluster_reconciler.actors.cli.rehearsal import (
     NODES_MAX,
     Rehearsal,
     converged_state,
     rehearse,
 )
+from cluster_reconciler.actors.cli.reports import PlanReport
 from cluster_reconciler.actors.cli.shape_diff import diff_groups
 from cluster_reconciler.actors.stepping import SteppingCluster
 from cluster_reconciler.decider import check_converged, check_state, expand_shape, is_converged
@@ -111,6 +113,19 @@ class TestWhatBecomesOfTheNodes:
             assert made.get("destroy_lease", 0) <= in_flight
         assert rehearse(before, after).complete
 
+    @given(groups, groups, st.integers(1, 5))
+    def test_every_number_of_the_order_says_what_happens(
+        self, old: list[RunNodeGroupSpec], new: list[RunNodeGroupSpec], in_flight: int
+    ) -> None:
+        # given any way from one shape to another
+        before = expand_shape(shape(1, *old, in_flight=in_flight))
+        waves = rehearse(before, expand_shape(shape(2, *new, in_flight=in_flight))).waves[:8]
+        # when it is told without the steps that only keep the books
+        lines = list(order_lines(PlanReport("new", "old", True, 0, waves=waves)))
+        # then each number is there, and has something to say
+        numbers = [line.split()[0] for line in lines if line[2:3].isdigit()]
+        assert numbers == [f"{number}." for number in range(1, len(waves) + 1)]
+
     def test_the_highest_numbers_go_first(self) -> None:
         before, after = (
             expand_shape(shape(1, group("a", 12))),
@@ -151,10 +166,20 @@ class TestTheOrder:
         same = expand_shape(shape(1, group("a", 3)))
         assert rehearse(same, same) == Rehearsal((), True)
 
-    def test_ranges_fold_what_follows_upon_each_other(self) -> None:
-        assert ranges(["a-10", "a-9", "a-8", "b-0", "b-1", "a-0", "odd"]) == (
-            "a-0, a-8..a-10, b-0, b-1, odd"
-        )
+    @pytest.mark.parametrize(
+        ("nodes", "told"),
+        [
+            (["a-10", "a-9", "a-8", "b-0", "b-1", "a-0", "odd"], "a-0, a-8..a-10, b-0, b-1, odd"),
+            ([f"{c}-0" for c in "abcdefg"], "a-0, b-0, c-0, d-0, e-0, f-0, g-0"),
+            ([f"{c}-0" for c in "abcdefgh"], "a-0, b-0, c-0, d-0, e-0, f-0, and 2 more"),
+            (
+                [f"{c}-{n}" for c in "abcdefgh" for n in range(4)],
+                "a-0..a-3, b-0..b-3, c-0..c-3, d-0..d-3, e-0..e-3, f-0..f-3, and 8 more",
+            ),
+        ],
+    )
+    def test_ranges_fold_what_follows_upon_each_other(self, nodes: list[str], told: str) -> None:
+        assert ranges(nodes) == told
 
 
 def brought_up(old: ClusterShape) -> SteppingCluster:

@@ -11,7 +11,6 @@ from cluster_reconciler.actors.cli.output import Output
 from cluster_reconciler.actors.cli.plan_words import Line, plan_lines
 from cluster_reconciler.actors.cli.rehearsal import rehearse
 from cluster_reconciler.actors.cli.reports import (
-    ChangeCounts,
     GroupPlan,
     NodeChange,
     NodePlan,
@@ -22,6 +21,7 @@ from cluster_reconciler.actors.cli.shape_diff import (
     diff_groups,
     diff_settings,
     same_content,
+    total,
 )
 from cluster_reconciler.actors.cli.shape_file import LoadedShape, Loading, load, next_generation
 from cluster_reconciler.actors.cli.succession import succession_faults
@@ -83,7 +83,7 @@ def _compared(
         old_generation=before.shape.generation if before is not None else None,
         generation=shape.generation,
         changed=changed,
-        counts=_total(groups),
+        counts=total(groups),
         groups=tuple(_group(group) for group in groups),
         nodes=tuple(chain.from_iterable(_nodes(group) for group in groups)),
         settings=settings,
@@ -102,21 +102,13 @@ def _refused_providers(before: LoadedShape, after: LoadedShape) -> tuple[str, ..
 
 
 def _group(group: GroupDiff) -> GroupPlan:
-    counts = _counts(group)
-    return GroupPlan(group.group_id, group.old_count, group.new_count, counts, group.changes)
-
-
-def _counts(group: GroupDiff) -> ChangeCounts:
-    return ChangeCounts(len(group.kept), len(group.added), len(group.removed), len(group.replaced))
-
-
-def _total(groups: tuple[GroupDiff, ...]) -> ChangeCounts:
-    each = [_counts(group) for group in groups]
-    return ChangeCounts(
-        kept=sum(counts.kept for counts in each),
-        added=sum(counts.added for counts in each),
-        removed=sum(counts.removed for counts in each),
-        replaced=sum(counts.replaced for counts in each),
+    return GroupPlan(
+        group.group_id,
+        group.old_count,
+        group.new_count,
+        group.counts,
+        group.changes,
+        group.renamed_from,
     )
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from cluster_reconciler.actors.cli.faults import Caution, Fault
 from cluster_reconciler.actors.cli.rehearsal import Wave
-from cluster_reconciler.actors.cli.shape_diff import FieldChange, SettingChange
+from cluster_reconciler.actors.cli.shape_diff import ChangeCounts, FieldChange, SettingChange
 from cluster_reconciler.actors.errors import LeftLease
 from cluster_reconciler.actors.events import ClusterEvent
 from cluster_reconciler.actors.status import NodeStatus, StatusCounts
@@ -47,15 +47,6 @@ class NodeChange(StrEnum):
     REPLACED = auto()
 
 
-class ChangeCounts(Struct, frozen=True):
-    """How many nodes, by what becomes of them."""
-
-    kept: int = 0
-    added: int = 0
-    removed: int = 0
-    replaced: int = 0
-
-
 class NodePlan(Struct, frozen=True, gc=False):
     """What becomes of one node; why it is replaced stands at its group."""
 
@@ -75,6 +66,8 @@ class GroupPlan(Struct, frozen=True):
     counts: ChangeCounts
     changes: tuple[FieldChange, ...]
     """Why its nodes are replaced.  All nodes of a group are alike, so it is the same for each."""
+    renamed_from: str | None = None
+    """A group that is gone, and was as this new one is but for its name.  No node is taken over."""
 
 
 class PlanReport(Struct, frozen=True):

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from cluster_reconciler.actors.admission import accepted_offer
 from cluster_reconciler.actors.cli.faults import quoted
-from cluster_reconciler.actors.cli.plan_words import from_to
+from cluster_reconciler.actors.cli.plan_words import field_words, setting_words
 from cluster_reconciler.actors.cli.shape_diff import (
     GroupDiff,
-    SettingChange,
     TakesEffect,
     diff_groups,
     diff_settings,
+    total,
 )
 from cluster_reconciler.actors.cli.shape_file import (
     LoadedShape,
@@ -111,13 +111,9 @@ def compare(running: Running, new: LoadedShape) -> ShapeChange:
 def summarize(old: ExpandedShape, new: ExpandedShape) -> PlanSummary:
     """The nodes of all groups counted, and the groups that change, in words."""
     groups = diff_groups(old, new)
-    return PlanSummary(
-        sum(len(group.kept) for group in groups),
-        sum(len(group.added) for group in groups),
-        sum(len(group.removed) for group in groups),
-        sum(len(group.replaced) for group in groups),
-        tuple(line for group in groups if (line := _group_line(group))),
-    )
+    counts = total(groups)
+    lines = tuple(line for group in groups if (line := _group_line(group)))
+    return PlanSummary(counts.kept, counts.added, counts.removed, counts.replaced, lines)
 
 
 def _group_line(group: GroupDiff) -> str:
@@ -128,10 +124,7 @@ def _group_line(group: GroupDiff) -> str:
     if group.removed:
         parts.append(f"removes {counted(len(group.removed), 'node')}")
     if group.replaced:
-        reasons = [
-            f"{change.path}: {from_to(change.old, change.new)}"
-            for change in group.changes[:REASONS_MAX]
-        ]
+        reasons = [field_words(change) for change in group.changes[:REASONS_MAX]]
         if len(group.changes) > REASONS_MAX:
             reasons.append(f"and {len(group.changes) - REASONS_MAX} more")
         said = one_line("; ".join(reasons))
@@ -149,11 +142,11 @@ def _settings(running: Running, new: LoadedShape) -> tuple[tuple[str, ...], tupl
     takes_effect, needs_restart = [], []
     for setting in diff_settings(in_force, asked):
         if setting.takes_effect is TakesEffect.AT_A_NEW_START:
-            needs_restart.append(_told(setting))
+            needs_restart.append(setting_words(setting))
         elif setting.path.startswith("retry."):
-            takes_effect.append(f"{_told(setting)}, from the next wait on")
+            takes_effect.append(f"{setting_words(setting)}, from the next wait on")
         else:
-            takes_effect.append(_told(setting))
+            takes_effect.append(setting_words(setting))
     return tuple(takes_effect), tuple(needs_restart)
 
 
@@ -176,7 +169,3 @@ def _refuse_other_providers(
                 f"{asks} of the kind {quoted(kind)}, this process has started it as "
                 f"{quoted(there.kind)}; start `up` again"
             )
-
-
-def _told(setting: SettingChange) -> str:
-    return f"{one_line(setting.path)}: {from_to(setting.old, setting.new)}"

@@ -4,7 +4,6 @@ Pure: values in, values out.  Nodes are compared as the decider compares them, b
 what it then does about a difference, and in which order, is `rehearsal`'s to say.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from enum import StrEnum, auto
@@ -15,13 +14,14 @@ from msgspec import Struct
 
 from cluster_reconciler.actors.cli.durations import format_duration
 from cluster_reconciler.actors.cli.faults import format_path
+from cluster_reconciler.actors.cli.secret_words import without_secrets, words_without_secrets
 from cluster_reconciler.actors.cli.shape_file import LoadedShape, ProviderSettings
 from cluster_reconciler.decider import ExpandedShape
-from cluster_reconciler.executors.secret_references import MASK, looks_like_secret
 from cluster_reconciler.messages import (
     ClusterShape,
     LogicalNodeId,
     LogicalNodeSpec,
+    NodeGroupId,
     ProviderKind,
     ProviderLimits,
     RunNodeGroupSpec,
@@ -29,20 +29,17 @@ from cluster_reconciler.messages import (
 
 Scalar = str | int | float | bool | None
 """A value at the end of a path; None: nothing stands there."""
+_Leaf = tuple[Scalar, str]
 
 _OF_THE_NODE_ITSELF = frozenset(
     {("run_id",), ("logical_node_id",), ("group_id",), ("swarm_join", "expected_logical_node_id")}
 )
 """These say which node it is; they are never why one is replaced."""
 
-_NAME_MAX = 100
-"""Characters before a word in which its name is looked for."""
+RENAMINGS_MAX = 10_000
+"""Pairs of groups, one gone and one new, that are compared; with more, none is."""
 _MAPS = frozenset({("boot", "env"), ("shape", "options"), ("shape", "provider_labels")})
 """Here the key names the value."""
-_WORD = re.compile(r"""'[^']*'|"[^"]*"|[^\s'"=]+""")
-_LEADS_TO_ONE = re.compile(r"(file|path|dir)$", re.IGNORECASE)
-"""`--token-file`: what follows is a path."""
-_NAME_BEFORE = re.compile(r"([A-Za-z0-9_-]+)['\"]?[\s=]['\"]?$")
 
 
 class FieldChange(Struct, frozen=True, gc=False):
@@ -54,6 +51,20 @@ class FieldChange(Struct, frozen=True, gc=False):
     new: Scalar
     hidden: bool = False
     """Something that looks like a secret is shown as `***`."""
+
+
+class ChangeCounts(Struct, frozen=True):
+    """How many nodes, by what becomes of them."""
+
+    kept: int = 0
+    added: int = 0
+    removed: int = 0
+    replaced: int = 0
+
+    @property
+    def changes(self) -> bool:
+        """Whether any node feels it."""
+        return bool(self.added or self.removed or self.replaced)
 
 
 class GroupDiff(Struct, frozen=True):
@@ -69,6 +80,14 @@ class GroupDiff(Struct, frozen=True):
     replaced: tuple[LogicalNodeId, ...]
     changes: tuple[FieldChange, ...]
     """Why: the same for every replaced node of the group."""
+    renamed_from: str | None = None
+    """A group that is gone, and was as this new one is but for its name."""
+
+    @property
+    def counts(self) -> ChangeCounts:
+        """The nodes, counted."""
+        lists = (self.kept, self.added, self.removed, self.replaced)
+        return ChangeCounts(*(len(nodes) for nodes in lists))
 
 
 class TakesEffect(StrEnum):
@@ -92,20 +111,48 @@ def diff_groups(old: ExpandedShape, new: ExpandedShape) -> tuple[GroupDiff, ...]
     """The groups of the new shape in its order, then those that are gone."""
     before = {group.group_id: group for group in old.shape.groups}
     after = {group.group_id: group for group in new.shape.groups}
+    renamed = _renamed(before, after)
     return tuple(
-        _diff_group(group_id, before.get(group_id), after.get(group_id), old, new)
+        _diff_group(group_id, before, after, old, new, renamed.get(group_id))
         for group_id in dict.fromkeys([*after, *before])
     )
 
 
+def total(groups: Iterable[GroupDiff]) -> ChangeCounts:
+    """The nodes of all groups, counted."""
+    each = [msgspec.structs.astuple(group.counts) for group in groups]
+    return ChangeCounts(*map(sum, zip(*each, strict=True)))
+
+
+_Groups = dict[NodeGroupId, RunNodeGroupSpec]
+
+
+def _renamed(before: _Groups, after: _Groups) -> dict[NodeGroupId, NodeGroupId]:
+    """From which group each new one seems to come: the first that is gone and was the same."""
+    gone = [group for name, group in before.items() if name not in after]
+    come = [group for name, group in after.items() if name not in before]
+    if len(gone) * len(come) > RENAMINGS_MAX:
+        return {}
+    renamed = {}
+    for group in come:
+        for was in gone:
+            if msgspec.structs.replace(was, group_id=group.group_id) == group:
+                renamed[group.group_id] = was.group_id
+                gone.remove(was)
+                break
+    return renamed
+
+
 def _diff_group(
-    group_id: str,
-    before: RunNodeGroupSpec | None,
-    after: RunNodeGroupSpec | None,
+    group_id: NodeGroupId,
+    groups_before: _Groups,
+    groups_after: _Groups,
     old: ExpandedShape,
     new: ExpandedShape,
+    renamed_from: NodeGroupId | None,
 ) -> GroupDiff:
     """A group's nodes are alike but for their ids: the first one stands for all."""
+    before, after = groups_before.get(group_id), groups_after.get(group_id)
     old_count = before.count if before is not None else 0
     new_count = after.count if after is not None else 0
     common = _ids(group_id, 0, min(old_count, new_count))
@@ -119,6 +166,7 @@ def _diff_group(
         removed=_ids(group_id, new_count, old_count),
         replaced=common if changes else (),
         changes=changes,
+        renamed_from=renamed_from,
     )
 
 
@@ -137,10 +185,17 @@ def same_content(old: ClusterShape, new: ClusterShape) -> bool:
 def _diff_specs(old: LogicalNodeSpec, new: LogicalNodeSpec) -> tuple[FieldChange, ...]:
     before, after = dict(_leaves(old, ())), dict(_leaves(new, ()))
     return tuple(
-        _change(path, before.get(path), after.get(path))
+        _change(path, _leaf(before, path), _leaf(after, path))
         for path in dict.fromkeys([*after, *before])
         if before.get(path) != after.get(path)
     )
+
+
+def _leaf(leaves: dict[tuple[str | int, ...], Scalar], path: tuple[str | int, ...]) -> _Leaf:
+    """What stands at the path, and the word before it in a list of words."""
+    last = path[-1]
+    before = leaves.get((*path[:-1], last - 1)) if isinstance(last, int) else None
+    return leaves.get(path), before if isinstance(before, str) else ""
 
 
 def _leaves(
@@ -164,39 +219,21 @@ def _leaves(
         yield from _leaves(item, (*path, part))
 
 
-def _change(path: tuple[str | int, ...], old: Scalar, new: Scalar) -> FieldChange:
+def _change(path: tuple[str | int, ...], old: _Leaf, new: _Leaf) -> FieldChange:
     name = str(path[-1]) if path[:2] in _MAPS else ""
-    shown_old, shown_new = _without_secrets(old, name), _without_secrets(new, name)
-    hidden = (shown_old, shown_new) != (old, new)
+    shown_old, shown_new = _shown(old, name), _shown(new, name)
+    hidden = (shown_old, shown_new) != (old[0], new[0])
     return FieldChange(format_path(path), shown_old, shown_new, hidden)
 
 
-def _without_secrets(value: Scalar, name: str) -> Scalar:
+def _shown(leaf: _Leaf, name: str) -> Scalar:
     """The value with what looks like a secret hidden; a reference names one and is shown."""
+    value, before = leaf
     if not isinstance(value, str):
         return value
-    if name:
-        return MASK if looks_like_secret(value, name) else value
-    shown = _words_shown(value)
-    # What still looks like one is one of several words, such as a private key.
-    return MASK if looks_like_secret(shown) else shown
-
-
-def _words_shown(text: str) -> str:
-    return _WORD.sub(lambda word: _word_shown(text, word), text)
-
-
-def _word_shown(text: str, word: "re.Match[str]") -> str:
-    """A word of a command line; `--password hunter2`, `API_KEY=...`: the one before names it."""
-    named = _NAME_BEFORE.search(text[max(word.start() - _NAME_MAX, 0) : word.start()])
-    name = named[1] if named is not None and not _LEADS_TO_ONE.search(named[1]) else ""
-    if word[0].startswith("$"):
-        return word[0]
-    quote = word[0][0] if word[0][0] in "'\"" else ""
-    inner = word[0][1:-1] if quote else word[0]
-    if looks_like_secret(inner, name):
-        return f"{quote}{MASK}{quote}"
-    return f"{quote}{_words_shown(inner)}{quote}" if quote else inner
+    if before:
+        return words_without_secrets((before, value))[1]
+    return without_secrets(value, name)
 
 
 # -- settings -------------------------------------------------------------------------------------

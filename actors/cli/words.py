@@ -6,6 +6,7 @@ from datetime import datetime
 from rich.table import Table
 from rich.text import Text
 
+from cluster_reconciler.actors import mailbox_words
 from cluster_reconciler.actors.cli.durations import format_duration
 from cluster_reconciler.actors.cli.faults import printable
 from cluster_reconciler.actors.errors import LeftLease
@@ -25,10 +26,8 @@ DETAILS = frozenset({EventKind.OUTPUT, EventKind.REFUSED})
 STEPS = frozenset({EventKind.INSERTED, EventKind.STAGE, EventKind.DELETING, EventKind.DESTROYED})
 """Those that lead to another that says it all: `ready`, `begins anew`, `gone`."""
 
-
-def counted(number: int, noun: str) -> str:
-    """`1 node`, `5 nodes`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+counted = mailbox_words.counted
+"""`1 node`, `5 nodes`."""
 
 
 def one_line(text: str) -> str:
