@@ -47,6 +47,9 @@ from cluster_reconciler.messages import (
 CLOSE_TIMEOUT = timedelta(seconds=1.5)
 """All of closing without a drain stays within two seconds."""
 
+RUNNING_NAMED = 5
+"""Of the calls that outlive the closing so many are named."""
+
 
 class Settings(Struct, frozen=True):
     """How a cluster is run, as against what it should be."""
@@ -250,8 +253,14 @@ class Assembly:
 
     @staticmethod
     def _report_running(running: Iterable[object]) -> None:
-        for one in running:
-            logger.warning("closed while {} was still running", one)
+        """One line, however many there are."""
+        named = [str(one) for one in running]
+        if not named:
+            return
+        more = f", and {len(named) - RUNNING_NAMED} more" if len(named) > RUNNING_NAMED else ""
+        were = "was" if len(named) == 1 else "were"
+        text = "; ".join(named[:RUNNING_NAMED]) + more
+        logger.warning("closed while {} {} still running", text, were)
 
 
 def _close_within(provider: Provider, timeout: timedelta) -> None:

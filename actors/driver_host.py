@@ -86,6 +86,8 @@ class RuntimeHost:
         self._attempt_over = attempt_over
         self._folding = LogFolding(stable_after)
         self._answers: list[SubmitAnswer] = []
+        self._sent: dict[NodeAttemptId, tuple[OperationId, datetime]] = {}
+        """What was submitted last of each attempt, and when."""
         self._actor: DriverActor | None = None
         self._driver: Driver | None = None
         self._executors: Executors | None = None
@@ -168,6 +170,7 @@ class RuntimeHost:
                 SubmitAnswer(effect.operation, raised=str(error) or type(error).__name__)
             )
             raise
+        self._sent[effect.operation.attempt] = effect.operation, self.now()
         self._answers.append(SubmitAnswer(effect.operation))
 
     def withdraw(self, operation: OperationId) -> bool:
@@ -189,7 +192,13 @@ class RuntimeHost:
     def retire(self, attempt: NodeAttemptId) -> None:
         """See `Executors.retire`."""
         assert self._executors is not None, "the host is not connected"
+        self._sent.pop(attempt, None)
         self._executors.retire(attempt)
+
+    def sent(self) -> dict[OperationId, timedelta]:
+        """How long ago each attempt's latest operation was submitted; from any thread."""
+        now = self._clock.now()
+        return {operation: now - at for operation, at in tuple(self._sent.values())}
 
     # -- for the actor ----------------------------------------------------------------------------
 

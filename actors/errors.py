@@ -1,7 +1,7 @@
 """What an embedding host may catch (design §5).  Every message says what is missing and why."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 
@@ -11,6 +11,8 @@ from cluster_reconciler.messages import (
     AttemptIdentity,
     LogicalNodeId,
     NodeAttemptId,
+    NodeIntent,
+    OperationId,
     OperationKind,
     ProviderKind,
 )
@@ -93,23 +95,26 @@ class DrainIncomplete(ClusterError):
         self.left = tuple(left)
 
 
-def possibly_left(state: ClusterState) -> tuple[LeftLease, ...]:
-    """Every lease that exists or may exist, by node id."""
-    found = (_left_of(node_id, node) for node_id, node in sorted(state.nodes.items()))
+def possibly_left(
+    state: ClusterState, unanswered: Mapping[OperationId, timedelta] | None = None
+) -> tuple[LeftLease, ...]:
+    """Every lease that exists or may exist, by node id.  `unanswered`: how long ago what may still
+    be under way was sent."""
+    ages = unanswered or {}
+    found = (_left_of(node_id, node, ages) for node_id, node in sorted(state.nodes.items()))
     return tuple(lease for lease in found if lease is not None)
 
 
-def _left_of(node_id: LogicalNodeId, node: ManagedNode) -> LeftLease | None:
+def _left_of(
+    node_id: LogicalNodeId, node: ManagedNode, ages: Mapping[OperationId, timedelta]
+) -> LeftLease | None:
     record = node.record
     creating = node.pending is not None and node.pending.kind is OperationKind.CREATE_LEASE
     if record.lease is None and not creating and node.retry.ambiguous_operation is None:
         return None
-    if record.lease is not None:
-        detail = f"stage {record.stage}"
-    elif node.pending is not None and creating:
-        detail = f"{node.pending.id} is in flight"
-    else:
-        detail = f"{node.retry.ambiguous_operation} has no known outcome"
+    known = [_known_of(node, ages)]
+    if node.retry.last_error is not None:
+        known.append(f"last error: {node.retry.last_error}")
     return LeftLease(
         node=node_id,
         attempt=node.attempt,
@@ -117,10 +122,25 @@ def _left_of(node_id: LogicalNodeId, node: ManagedNode) -> LeftLease | None:
         lease_id=record.lease.lease_id if record.lease is not None else None,
         identity=str(AttemptIdentity(record.run_id, node_id, node.attempt)),
         certain=record.lease is not None,
-        detail=f"{detail}; last error: {node.retry.last_error}"
-        if node.retry.last_error is not None
-        else detail,
+        detail="; ".join(known),
     )
+
+
+def _known_of(node: ManagedNode, ages: Mapping[OperationId, timedelta]) -> str:
+    """What was asked for last, and what was not asked for yet."""
+    pending, has_lease = node.pending, node.record.lease is not None
+    if pending is not None:
+        age = ages.get(pending.id)
+        since = f" since {age.total_seconds():.1f} s" if age is not None else ""
+        asked = f"{pending.kind}, {pending.id}, is in flight, unanswered{since}"
+        if not has_lease or pending.kind is OperationKind.DESTROY_LEASE:
+            return asked
+        return f"{asked}; its destroy is not asked for yet"
+    if not has_lease:
+        return f"{node.retry.ambiguous_operation} has no known outcome"
+    if node.intent is NodeIntent.DELETING and node.retry.next_effect_at is not None:
+        return "its cleanup waits for its next try"
+    return f"stage {node.record.stage}; its destroy is not asked for yet"
 
 
 def _describe(node: NodeStatus, now: datetime) -> str:

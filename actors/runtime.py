@@ -199,7 +199,7 @@ class Cluster:
 
     def possibly_left(self) -> tuple[LeftLease, ...]:
         """Every lease that exists, or may; answers also when the driver is dead."""
-        return possibly_left(self._assembly.state())
+        return possibly_left(self._assembly.state(), self._assembly.host.sent())
 
     def drain(self, timeout: timedelta | None = None) -> None:
         """Bring the cluster to nothing.  Raises DrainIncomplete, which names every lease that still

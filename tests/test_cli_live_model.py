@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from cluster_reconciler.actors.cli.live_cells import Span, Tone, cut
+from cluster_reconciler.actors.cli.live_cells import Span, Tone, cut, span_text
 from cluster_reconciler.actors.cli.live_model import Memory, Moment, Size, live_lines, remembered
 from cluster_reconciler.actors.cli.live_painter import PaintedLine, Painter
 from cluster_reconciler.actors.status import ClusterStatus, NodeStatus, StatusCounts
@@ -21,6 +21,7 @@ from cluster_reconciler.messages import (
 )
 
 BAR_OFF = "\u2591"
+LONG = "a-long-group-name-worker-007"
 T0 = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
@@ -82,12 +83,12 @@ class TestRows:
 
         assert shown(status(*nodes)) == [
             "   0:12 ######--------------  1 of 3 ready  2 starting  generation 1",
-            "  NODE      STAGE              ATTEMPT     AGE   UNTIL  WAITS FOR",
+            "  NODE      STAGE             ATTEMPT   AGE UNTIL  WAITS FOR",
             "web: 1 of 2 ready",
-            "  web-0     ready                    1     12s",
-            "  web-1     bootstrap running       12     12s   9m48s  the node to join the s.",
+            "  web-0     ready                   1   12s",
+            "  web-1     bootstrap running      12   12s 9m48s  node to join the swarm (boo.",
             "worker: 0 of 1 ready",
-            "  worker-0  bootstrap running        3     12s   9m48s  the node to join the s.",
+            "  worker-0  bootstrap running       3   12s 9m48s  node to join the swarm (boo.",
             "    no disk is left",
         ]
 
@@ -95,16 +96,16 @@ class TestRows:
         told = shown(status(starting("web-0")), columns=200, unicode=True)
 
         assert told[0] == f"   0:12 {BAR_OFF * 24}  0 of 1 ready  1 starting  generation 1"
-        assert told[3].endswith("9m48s  the node to join the swarm (bootstrap: boot checking)")
+        assert told[3].endswith("9m48s  node to join the swarm (boot checking)")
 
     @pytest.mark.parametrize(
         ("columns", "heading"),
         [
-            (80, "  NODE   STAGE              ATTEMPT     AGE   UNTIL  WAITS FOR"),
-            (60, "  NODE   STAGE              ATTEMPT   UNTIL  WAITS FOR"),
-            (52, "  NODE   STAGE               UNTIL  WAITS FOR"),
-            (45, "  NODE   STAGE              WAITS FOR"),
-            (30, "  NODE   STAGE"),
+            (80, "  NODE   STAGE             ATTEMPT   AGE UNTIL  WAITS FOR"),
+            (72, "  NODE   STAGE             ATTEMPT UNTIL  WAITS FOR"),
+            (60, "  NODE   STAGE             UNTIL  WAITS FOR"),
+            (45, "  NODE  UNTIL  STAGE OR WAIT"),
+            (20, "  NODE  UNTIL  STA."),
         ],
     )
     def test_a_narrow_terminal_has_fewer_columns(self, columns: int, heading: str) -> None:
@@ -129,7 +130,7 @@ class TestRows:
         evil = replace(failing("web-0"), last_error="one\n\x1b[2Jtwo", waits_for="\x07bell")
 
         assert shown(status(evil))[3:] == [
-            "  web-0  bootstrap running        1     12s   9m48s  \\x07bell",
+            "  web-0  bootstrap running       1   12s 9m48s  \\x07bell",
             "    one | \\x1b[2Jtwo",
         ]
 
@@ -138,6 +139,42 @@ class TestRows:
         moment = Moment(now, remembered(Memory(), now), T0 + timedelta(seconds=9), Size(80, 24))
 
         assert "this is 9s old" in "".join(span.text for span in live_lines(moment)[0])
+
+    @pytest.mark.parametrize(
+        ("seconds", "text"),
+        [
+            (-1, "0s"), (99, "99s"), (100, "1m40s"), (599, "9m59s"), (600, "10m"), (3599, "59m"),
+            (3600, "1h00m"), (35_999, "9h59m"), (36_000, "10h"), (359_999, "99h"),
+            (360_000, "4d"), (86_400 * 9999, "9999d"),
+        ],
+    )  # fmt: skip
+    def test_a_span_fits_its_column(self, seconds: int, text: str) -> None:
+        assert span_text(timedelta(seconds=seconds)) == text
+
+    @pytest.mark.parametrize(
+        ("columns", "row"),
+        [
+            (200, f"  {LONG}  backing off             1   12s 9m48s  restart after a failure"),
+            (80, "  .oup-name-worker-007  backing off       9m48s  restart after a failure"),
+            (40, "  .orker-007 9m48s  restart after a fa."),
+        ],
+    )  # fmt: skip
+    def test_what_a_node_waits_for_and_its_error_can_be_read_at_every_width(
+        self, columns: int, row: str
+    ) -> None:
+        waiting = replace(
+            failing(LONG), stage=NodeStage.DESTROYED, waits_for="its restart after a failure"
+        )
+
+        assert shown(status(waiting), columns=columns)[3:] == [row, "    no disk is left"]
+
+    def test_where_not_every_error_has_room_those_that_are_well_make_place(self) -> None:
+        nodes = [ready(f"web-{i}") for i in range(14)]
+        nodes[5], nodes[9] = failing("web-5"), failing("web-9")
+
+        assert [line.split()[0] for line in shown(status(*nodes))[3:]] == [
+            "web-5", "no", "web-9", "no",
+        ]  # fmt: skip
 
 
 class TestFolding:
@@ -148,12 +185,12 @@ class TestFolding:
 
         assert shown(status(*web, *worker)) == [
             "   0:12 ###################-  298 of 300 ready  2 starting  generation 1",
-            "  NODE        STAGE              ATTEMPT     AGE   UNTIL  WAITS FOR",
+            "  NODE        STAGE             ATTEMPT   AGE UNTIL  WAITS FOR",
             "web: 100 of 100 ready",
             "worker: 198 of 200 ready",
-            "  worker-7    bootstrap running        1     12s   9m48s  the node to join the.",
+            "  worker-7    bootstrap running       1   12s 9m48s  node to join the swarm (b.",
             "    no disk is left",
-            "  worker-9    bootstrap running        1     12s   9m48s  the node to join the.",
+            "  worker-9    bootstrap running       1   12s 9m48s  node to join the swarm (b.",
         ]
 
     def test_those_at_work_for_longest_are_shown_the_failing_ones_before_them(self) -> None:
@@ -185,9 +222,9 @@ class TestFolding:
 
         assert shown(status(*nodes)) == [
             "   0:12 ###################-  199 of 200 ready  1 starting  generation 1",
-            "  NODE   STAGE              ATTEMPT     AGE   UNTIL  WAITS FOR",
+            "  NODE   STAGE             ATTEMPT   AGE UNTIL  WAITS FOR",
             "g2: 3 of 4 ready",
-            "  g2-1   bootstrap running        1     12s   9m48s  the node to join the swar.",
+            "  g2-1   bootstrap running       1   12s 9m48s  node to join the swarm (boot c.",
             "49 other groups: 196 of 196 ready",
         ]
 
@@ -195,16 +232,21 @@ class TestFolding:
         first = remembered(Memory(), status(*(ready(f"web-{i}") for i in range(3))))
         now = status(leaving("web-0"), leaving("web-2"))
 
-        told = live_lines(Moment(now, remembered(first, now), T0, Size(80, 24), unicode=False))
+        hint = "Ctrl-C again ends at once, may leave machines"
+        moment = Moment(now, remembered(first, now), T0, Size(80, 24), unicode=False, hint=hint)
+
+        told = live_lines(moment)
+        unasked = live_lines(replace(moment, hint=None))
 
         assert ["".join(span.text for span in line) for line in told] == [
             "   0:00 ######--------------  1 of 3 gone  2 leaving  generation 1",
             "draining, 2 nodes to go; Ctrl-C again ends at once, may leave machines",
-            "  NODE   STAGE              ATTEMPT     AGE   UNTIL  WAITS FOR",
+            "  NODE   STAGE             ATTEMPT   AGE UNTIL  WAITS FOR",
             "web: 2 leaving",
-            "  web-0  deleting                 1      0s   2m00s  the destroy of its lease",
-            "  web-2  deleting                 1      0s   2m00s  the destroy of its lease",
+            "  web-0  deleting                1    0s 2m00s  destroy of its lease",
+            "  web-2  deleting                1    0s 2m00s  destroy of its lease",
         ]
+        assert unasked == [told[0], *told[2:]]
 
 
 class TestCutting:

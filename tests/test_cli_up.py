@@ -130,18 +130,26 @@ class TestStaying:
 
 class TestSignals:
     @pytest.mark.parametrize(
-        ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+        ("number", "code", "how"),
+        [
+            (signal.SIGINT, 130, "Ctrl-C again, or `kill {}`, ends"),
+            (signal.SIGTERM, 143, "`kill {}` again ends"),
+            (signal.SIGHUP, 129, "`kill {}` ends"),
+        ],
     )
     @pytest.mark.parametrize("converges", [True, False])
     def test_the_first_one_drains_and_says_how_to_force(
-        self, run: Run, number: signal.Signals, code: int, converges: bool
+        self, run: Run, number: signal.Signals, code: int, how: str, converges: bool
     ) -> None:
         up = run(converges=converges)
         up.wait_for("converged" if converges else "started")
         up.send(number)
         ended, _, errors = up.end()
         assert ended == code
-        assert f"kill {up.process.pid}`, ends it at once" in errors
+        assert (
+            f"{number.name}: draining, waits for 1 lease to end, at most 2m; "
+            f"{how.format(up.process.pid)} it at once and may leave machines behind\n"
+        ) in errors
         assert "drained: nothing is left" in errors
 
     def test_one_during_the_start_drains_what_the_start_makes(self, run: Run) -> None:
@@ -180,6 +188,14 @@ class TestSignals:
             report = report_of(out)
             assert [lease.lease_id for lease in report.left] == ["lease-1"]
             assert (report.exit_code, report.drained) == (1, False)
+
+    def test_another_signal_than_the_first_is_not_called_the_same_again(self, run: Run) -> None:
+        up = run(drain="hangs", converges=False)
+        up.wait_for("started")
+        up.send(signal.SIGTERM)
+        up.wait_for("SIGTERM: draining")
+        up.send_again(signal.SIGINT)
+        assert "SIGINT after SIGTERM: ends at once" in up.end()[2]
 
     def test_the_second_ends_it_even_when_nobody_reads_stdout(self, run: Run) -> None:
         # given a full pipe, in which the next write is stuck

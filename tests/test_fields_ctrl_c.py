@@ -5,6 +5,7 @@ The same with processes of this machine is in `test_cli_up_processes`.
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -33,6 +34,10 @@ provider = MemoryProvider("process")
 hangs = [provider.script.create(node).hang() for node in ("w-2", "w-3", "w-4")]
 if "stuck" in sys.argv[1]:
     provider.script.destroy("w-0").refuse("the cloud says no", times=None)
+
+if "hung" in sys.argv[1]:
+    provider.script.destroy("w-0").hang()
+    provider.script.destroy("w-1").refuse("the cloud says no", times=None)
 
 def start(loaded, trace, drain_timeout):
     cluster = Cluster.start(loaded.shape, providers=[provider], retry=loaded.retry,
@@ -174,3 +179,30 @@ def test_f24_the_second_ctrl_c_ends_within_two_seconds_and_names_what_may_exist(
         assert left.lease_id is None
         assert token in str(left)
         assert token in up.errors
+
+
+def test_f24_the_second_ctrl_c_says_of_each_lease_what_was_asked_and_nothing_follows(
+    tmp_path: Path, ups: list[Up]
+) -> None:
+    # given a drain in which one destroy hangs, one is refused, and three creates are in flight
+    ups.append(up := Up(tmp_path, "--once", behaviour="hung"))
+    up.wait_for("three creates are in flight")
+    up.process.send_signal(signal.SIGINT)
+    up.wait_for("w-1 the cloud says no")
+
+    # when the user presses Ctrl-C again
+    insist(up.process, signal.SIGINT)
+    up.process.communicate(timeout=30)
+
+    # then each line says what was sent and how long ago, and the list is the last that is said
+    said = re.sub(r"\d+\.\d s", "N s", re.sub(r"op\((\d+),\d+\)", r"op(\1)", up.errors))
+    end = said[said.index("SIGINT again:") :].splitlines()
+    assert end[1] == "5 leases are left, or may be:"
+    assert [line.partition(" (")[2] for line in end[2:-1]] == [
+        "destroy_lease, op(1), is in flight, unanswered since N s)",
+        "its cleanup waits for its next try; last error: the cloud says no)",
+        "create_lease, op(3), is in flight, unanswered since N s)",
+        "create_lease, op(4), is in flight, unanswered since N s)",
+        "create_lease, op(5), is in flight, unanswered since N s)",
+    ]
+    assert end[-1] == "the next `up` of this run names them and takes back what it can"

@@ -15,9 +15,11 @@ from cluster_reconciler.actors.status import NodeStatus
 from cluster_reconciler.messages import NodeIntent, NodeStage
 
 NODE_MAX = 32
-"""A longer node id is cut."""
-WAITS_MIN = 14
-"""Columns are dropped until what a node waits for has so much room."""
+"""A longer node id is cut at its start: its number tells it from its neighbours."""
+WAITS_MIN = 26
+"""Columns are dropped until what a node waits for has so much room: then it can be read."""
+MERGED_BELOW = 14
+"""With less room than that for it, one column says the stage or the wait."""
 
 
 class Tone(StrEnum):
@@ -52,44 +54,64 @@ class Column(Struct, frozen=True, gc=False):
     width: int
     text: Callable[[NodeStatus, datetime], str]
     right: bool = False
+    keeps_end: bool = False
+    """Cut at its start."""
+
+    @property
+    def gap(self) -> int:
+        """Before it: what stands at the right has room before it anyhow."""
+        return 1 if self.right else 2
 
 
 def columns_for(nodes: Sequence[NodeStatus], width: int) -> list[Column]:
-    """Those that there is room for; the age goes first, what a node waits for last."""
+    """Those that there is room for; the age goes first, then the attempt; never what a node waits
+    for and until when."""
     longest = max(cell_len(one_line(str(node.node))) for node in nodes)
-    columns = [
-        Column("NODE", max(4, min(NODE_MAX, longest)), lambda node, _: one_line(node.node)),
-        Column("STAGE", 17, lambda node, _: _stage(node)),
-        Column("ATTEMPT", 7, _attempt, right=True),
-        Column("AGE", 6, _age, right=True),
-        Column("UNTIL", 6, _until, right=True),
-    ]
-    for name in ("AGE", "ATTEMPT", "UNTIL"):
-        if _width(columns) + WAITS_MIN < width:
+    name = Column(
+        "NODE", max(4, min(NODE_MAX, longest, width // 4)), lambda node, _: one_line(node.node),
+        keeps_end=True,
+    )  # fmt: skip
+    stage = Column("STAGE", 17, lambda node, _: _stage(node))
+    until = Column("UNTIL", 5, _until, right=True)
+    attempt = Column("ATTEMPT", 7, _attempt, right=True)
+    age = Column("AGE", 5, _age, right=True)
+    for columns in (
+        [name, stage, attempt, age, until],
+        [name, stage, attempt, until],
+        [name, stage, until],
+    ):
+        if _room_beside(columns, width) >= WAITS_MIN:
             break
-        columns = [column for column in columns if column.name != name]
-    rest = width - 1 - _width(columns)
-    if rest >= WAITS_MIN // 2:
-        columns.append(Column("WAITS FOR", rest, lambda node, _: one_line(node.waits_for or "")))
-    return columns
+    if _room_beside(columns, width) < MERGED_BELOW:
+        columns = [name, until]
+        rest = max(1, _room_beside(columns, width))
+        return [
+            *columns,
+            Column("STAGE OR WAIT", rest, lambda node, _: _waits(node) or _stage(node)),
+        ]
+    rest = _room_beside(columns, width)
+    return [*columns, Column("WAITS FOR", rest, lambda node, _: _waits(node))]
 
 
-def _width(columns: Sequence[Column]) -> int:
-    return sum(2 + column.width for column in columns) + 2
+def _room_beside(columns: Sequence[Column], width: int) -> int:
+    """For a further column, in a terminal so wide, whose last cell is left free."""
+    return width - 1 - sum(column.gap + column.width for column in columns) - 2
 
 
 def heading(columns: Sequence[Column]) -> Line:
     """The names of the columns."""
-    return (Span(_row([(column, column.name) for column in columns]), Tone.DIM),)
+    names = (" " * column.gap + _padded(column, column.name) for column in columns)
+    return (Span("".join(names), Tone.DIM),)
 
 
 def node_line(node: NodeStatus, columns: Sequence[Column], now: datetime) -> Line:
     """A node at a moment."""
-    cells = [(column, column.text(node, now)) for column in columns]
-    return (
-        Span(_row(cells[:1]) + "  "),
-        Span(_padded(*cells[1]), _tone(node)),
-        Span("".join("  " + _padded(*cell) for cell in cells[2:]), Tone.PLAIN),
+    return tuple(
+        Span(
+            " " * column.gap + _padded(column, column.text(node, now)),
+            _tone(node) if column.name.startswith("STAGE") else Tone.PLAIN,
+        )
+        for column in columns
     )
 
 
@@ -101,12 +123,10 @@ def error_line(node: NodeStatus) -> Line:
     return (Span(f"    {which}{one_line(node.last_error or '')}", Tone.BAD),)
 
 
-def _row(cells: Sequence[tuple[Column, str]]) -> str:
-    return "  " + "  ".join(_padded(column, text) for column, text in cells)
-
-
 def _padded(column: Column, text: str) -> str:
     if cell_len(text) > column.width:
+        if column.keeps_end:
+            return "\u2026" + set_cell_size(text[::-1], column.width - 1)[::-1]
         return set_cell_size(text, column.width - 1) + "\u2026"
     padding = " " * (column.width - cell_len(text))
     return padding + text if column.right else text + padding
@@ -131,6 +151,14 @@ def _tone(node: NodeStatus) -> Tone:
     return Tone.GOOD if at_rest(node) else Tone.BUSY
 
 
+def _waits(node: NodeStatus) -> str:
+    """Without the words that do not tell one wait from another."""
+    text = one_line(node.waits_for or "")
+    for word in ("the ", "its "):
+        text = text.removeprefix(word)
+    return text.replace("(bootstrap: ", "(")
+
+
 def _attempt(node: NodeStatus, now: datetime) -> str:
     del now  # An attempt has its number for good.
     return "-" if node.attempt is None else str(node.attempt)
@@ -145,7 +173,7 @@ def _until(node: NodeStatus, now: datetime) -> str:
 
 
 def span_text(value: timedelta) -> str:
-    """At most six cells; the longer it is, the less often it changes."""
+    """At most five cells; the longer it is, the less often it changes."""
     seconds = max(0, int(value.total_seconds()))
     if seconds < 100:
         return f"{seconds}s"
@@ -155,10 +183,9 @@ def span_text(value: timedelta) -> str:
     hours, minutes = divmod(minutes, 60)
     if hours < 1:
         return f"{minutes}m"
-    days, hours = divmod(hours, 24)
-    if days < 1:
+    if hours < 10:
         return f"{hours}h{minutes:02}m"
-    return f"{days}d{hours:02}h" if days < 100 else f"{days}d"
+    return f"{hours}h" if hours < 100 else f"{hours // 24}d"
 
 
 def clock_text(value: timedelta) -> str:

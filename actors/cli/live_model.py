@@ -61,6 +61,8 @@ class Moment(Struct, frozen=True, gc=False):
     size: Size
     unicode: bool = True
     """The terminal shows more than ASCII."""
+    hint: str | None = None
+    """It drains, and this is how to end that at once."""
 
 
 def remembered(memory: Memory, status: ClusterStatus) -> Memory:
@@ -81,8 +83,9 @@ def live_lines(moment: Moment) -> list[Line]:
     status, size = moment.status, moment.size
     room = max(1, size.lines - 1 - max(1, size.lines // 4))
     lines = [_progress(moment)]
-    if status.counts.wanted == 0 and status.nodes and room > 4:
-        lines.append(_how_to_force(status))
+    if moment.hint is not None and status.counts.leaving and room > 4:
+        to_go = counted(status.counts.leaving, "node")
+        lines.append((Span(f"draining, {to_go} to go; {moment.hint}", Tone.BUSY),))
     warnings = [
         (Span(f"warning: {one_line(text)}", Tone.BAD),) for text in status.warnings[:WARNINGS_MAX]
     ]
@@ -129,12 +132,6 @@ def _progress(moment: Moment) -> Line:
     )
 
 
-def _how_to_force(status: ClusterStatus) -> Line:
-    to_go = counted(status.counts.leaving, "node")
-    text = f"draining, {to_go} to go; Ctrl-C again ends at once, may leave machines"
-    return (Span(text, Tone.BUSY),)
-
-
 # -- groups and nodes -----------------------------------------------------------------------------
 
 
@@ -146,7 +143,8 @@ def _table(moment: Moment, room: int) -> list[Line]:
         groups.setdefault(node.group, []).append(node)
     columns = columns_for(status.nodes, moment.size.columns)
     room -= 1
-    if len(groups) + len(status.nodes) <= room:
+    failing = sum(node.last_error is not None for node in status.nodes)
+    if len(groups) + len(status.nodes) + failing <= room:
         shown = {str(node.node) for node in status.nodes}
         named, hidden = set(groups), 0
     else:

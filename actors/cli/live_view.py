@@ -54,6 +54,8 @@ class LiveView:
     to be looked after, and ends with `stop`."""
 
     def __init__(self, output: Output, status: Callable[[], ClusterStatus]) -> None:
+        self.hint: str | None = None
+        """While it drains: how to end that at once."""
         self._output = output
         self._ask = status
         self._change = threading.Condition()
@@ -160,7 +162,9 @@ class LiveView:
         status, at = latest
         # Whole seconds, so that all that counts time changes in the same picture.
         now = (status.at + timedelta(seconds=time.monotonic() - at)).replace(microsecond=0)
-        moment = Moment(status, memory, now, size, self._output.shows_unicode)
+        moment = Moment(
+            status, memory, now, size, unicode=self._output.shows_unicode, hint=self.hint
+        )
         if moment != self._painted_moment:
             colours = self._output.colours_data
             self._painted_lines = [_painted(line, colours) for line in live_lines(moment)]

@@ -4,6 +4,7 @@ Variables never stand in its tracebacks: they could hold secrets.
 """
 
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 from loguru import logger
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from loguru import Message, Record
 
 _LEVELS = ("WARNING", "INFO", "DEBUG", "TRACE")
+_over = threading.Event()
+"""The final report is being told."""
 _EVENTS = "cluster_reconciler.actors.driver_host"
 _FORMAT = "<dim>{time:HH:mm:ss}</dim> <level>{level: <8}</level> {message}"
 _FILE_FORMAT = "{time:YYYY-MM-DDTHH:mm:ss.SSSZ} {level: <8} {name}: {message}"
@@ -23,12 +26,15 @@ def configure_log(output: Output, *, verbose: int, quiet: bool, file: str | None
     """Replace every sink.  `verbose` counts the -v.  Raises OSError: `file` cannot be opened."""
     level = "ERROR" if quiet else _LEVELS[min(verbose, len(_LEVELS) - 1)]
     logger.remove()
+    _over.clear()
 
     def write(message: "Message") -> None:
         output.say(message.rstrip("\n"))
 
     def is_news(record: "Record") -> bool:
         # What happens to the cluster is told as it happens; the log need not say it again.
+        if _over.is_set() and record["level"].no < logger.level("ERROR").no:
+            return False
         return record["name"] != _EVENTS or quiet
 
     logger.add(
@@ -40,6 +46,12 @@ def configure_log(output: Output, *, verbose: int, quiet: bool, file: str | None
             file, level=_LEVELS[max(1, min(verbose, 3))], format=_FILE_FORMAT, diagnose=False,
             backtrace=False, encoding="utf-8", errors="backslashreplace",
         )  # fmt: skip
+
+
+def end_news() -> None:
+    """From now on only errors reach stderr: the final report says what a warning could, and it is
+    to stand last.  The file gets everything all the same."""
+    _over.set()
 
 
 def restore_log() -> None:

@@ -58,6 +58,12 @@ class UpScreen:
             atexit.register(self.stop_following)
         self._view.start()
 
+    def draining(self, how_to_force: str) -> None:
+        """From now on the live view says so, and this."""
+        view = self._view
+        if view is not None:
+            view.hint = how_to_force
+
     def stop_following(self) -> None:
         """End the live view; the terminal is as it was.  Nothing to do: fine."""
         view = self._view

@@ -19,10 +19,11 @@ from cluster_reconciler.actors.cli.arguments import ONCE_TIMEOUT, UpOptions
 from cluster_reconciler.actors.cli.driven_cluster import DrivenCluster, StartCluster
 from cluster_reconciler.actors.cli.durations import format_duration
 from cluster_reconciler.actors.cli.jobs import Job, bounded
+from cluster_reconciler.actors.cli.log import end_news
 from cluster_reconciler.actors.cli.reports import UpReport
 from cluster_reconciler.actors.cli.shape_file import LoadedShape
 from cluster_reconciler.actors.cli.up_following import Following
-from cluster_reconciler.actors.cli.up_forcing import force_end, how_to_force
+from cluster_reconciler.actors.cli.up_forcing import force_end, how_to_force, how_to_force_shortly
 from cluster_reconciler.actors.cli.up_screen import UpScreen
 from cluster_reconciler.actors.cli.up_waiting import Stopped, Waiting
 from cluster_reconciler.actors.cli.words import counted, leftover_line, summary, waits
@@ -140,7 +141,7 @@ class UpSession:
             stopped = early
             self.has_answered = True
             self._screen.warn(
-                f"{self._cause()}: drains as soon as the start is done; {how_to_force()}"
+                f"{self._cause()}: drains as soon as the start is done{self._or_force()}"
             )
             cluster = self._waiting.result(job, stoppable=False)
         self._cluster = cluster
@@ -242,6 +243,7 @@ class UpSession:
         if code == exit_codes.DONE and self._code_of_reader is not None:
             code = self._code_of_reader
         self._report = self._closed_report(code)
+        end_news()
         told = self._tell_report()
         if code == exit_codes.DONE and not told:
             # What was not read is no success.
@@ -303,9 +305,13 @@ class UpSession:
     def _cause(self) -> str:
         return self._first_signal.name if self._first_signal is not None else "stdout is closed"
 
+    def _or_force(self) -> str:
+        return f"; {how_to_force(self._first_signal)}" if self._first_signal is not None else ""
+
     def _say_already(self, number: signal.Signals) -> None:
         self.has_answered = True
-        self._screen.warn(f"{number.name}: already draining; {how_to_force()}")
+        self._screen.warn(f"{number.name}: already draining{self._or_force()}")
+        self._screen.draining(how_to_force_shortly(number))
 
     def _say_drain(self, cluster: DrivenCluster) -> None:
         left = bounded(cluster.possibly_left, 1.0, ())
@@ -317,12 +323,13 @@ class UpSession:
         named = " and ".join(f"{counted(n, thing)} {how}" for n, thing, how in awaited if n)
         what = f"waits for {named}" if named else "no lease is left to wait for"
         limit = format_duration(self._options.drain_timeout)
-        if self._first_signal is None:
+        first = self._first_signal
+        self._screen.draining(how_to_force_shortly(first))
+        if first is None:
             self._screen.say(f"draining: {what}, at most {limit}")
         else:
-            text = f"{self._cause()}: draining, {what}, at most {limit}; {how_to_force()}"
             self.has_answered = True
-            self._screen.warn(text)
+            self._screen.warn(f"{first.name}: draining, {what}, at most {limit}{self._or_force()}")
 
     def _say_waits(self, cluster: DrivenCluster) -> None:
         if self._screen.following:
