@@ -142,13 +142,13 @@ def _from_file(reference: str) -> str:
 
 
 _TELLING_NAME = re.compile(
-    r"pass(word|wd|phrase)|(^|_)pass$|secret|token|api_?key|access_?key|private_?key|credential|_key$"
+    r"pass(word|wd|phrase)|(^|_)pass$|_pwd$|secret|token|api_?key|access_?key|private_?key|credential|_key$"
     r"|(^|_)auth$|authorization|cookie",
     re.IGNORECASE,
 )
 _TELLING_VALUE = re.compile(
     r"""-----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY
-    |\b[a-z][a-z0-9+.-]*://[^/\s:@]+:[^/\s@]+@      # a password in an address
+    |\b[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@      # a password in an address
     |^(sk|pk|rk)[-_](live|test|proj|ant|or)?[-_]?[A-Za-z0-9_-]{16,}
     |^gh[pousr]_[A-Za-z0-9]{20,}|^github_pat_[A-Za-z0-9_]{20,}|^glpat-[A-Za-z0-9_-]{16,}
     |^(AKIA|ASIA)[A-Z0-9]{16}$|^AIza[A-Za-z0-9_-]{30,}|^xox[abeoprs]-[A-Za-z0-9-]{10,}
@@ -176,7 +176,7 @@ def looks_like_secret(literal: str, name: str = "") -> bool:
         return False
     if _TELLING_VALUE.search(literal):
         return True
-    if name and _TELLING_NAME.search(name):
+    if name and _TELLING_NAME.search(name.replace("-", "_")):
         return not literal.isdigit() and literal.lower() not in ("true", "false", "none", "null")
     if _HARMLESS_VALUE.search(literal) or not _ONE_TOKEN.search(literal):
         return False

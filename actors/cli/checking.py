@@ -8,7 +8,7 @@ import math
 
 from msgspec import inspect
 
-from cluster_reconciler.actors.cli.document import Document
+from cluster_reconciler.actors.cli.document import UNKNOWN, Document
 from cluster_reconciler.actors.cli.durations import EXPECTED as A_DURATION
 from cluster_reconciler.actors.cli.durations import parse_duration
 from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, described, nearest, quoted
@@ -30,6 +30,8 @@ class _Check:
         self, wanted: inspect.Type, value: object, path: Path, expected: str | None
     ) -> object:
         """`expected`: how the type is called, where the file's Structs give it a name."""
+        if value is UNKNOWN:
+            return _BROKEN
         match wanted:
             case inspect.Metadata():
                 named = (wanted.extra or {}).get("expected", expected)
@@ -59,8 +61,8 @@ class _Check:
         if not isinstance(value, dict):
             return self._fault(path, expected or "a table", value)
         known = [field.encode_name for field in wanted.fields]
-        unknown = {key: nearest(key, [k for k in known if k not in value]) for key in value}
-        unknown = {key: near for key, near in unknown.items() if key not in known}
+        missing = [key for key in known if key not in value]
+        unknown = {key: nearest(key, missing) for key in value if key not in known}
         for key, near in unknown.items():
             self._unknown(path, key, near, known)
         result: dict[str, object] = {}
@@ -70,7 +72,11 @@ class _Check:
                 result[field.encode_name] = self.value(
                     field.type, value[field.encode_name], place, None
                 )
-            elif field.required and field.encode_name not in unknown.values():
+            elif (
+                field.required
+                and field.encode_name not in unknown.values()
+                and self._document.complete
+            ):
                 # A misspelt key is one fault, not two.
                 self._document.fault(place, _named(field.type), "nothing")
         return result

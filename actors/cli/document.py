@@ -1,11 +1,16 @@
-"""A text as a tree of plain values, with the line of every place in it.
+"""A text as a tree of plain values, with the place of everything in it.
 
 Shared by the three formats; what the keys mean is judged later, by `checking` and `shape_file`.
 """
 
 from dataclasses import dataclass, field
 
-from cluster_reconciler.actors.cli.faults import Fault, Path, format_path
+from cluster_reconciler.actors.cli.faults import Caution, Fault, Path, format_path
+from cluster_reconciler.actors.cli.secret_words import without_secrets
+
+UNKNOWN = object()
+"""Stands in the tree where the text has a fault of syntax: something is there, nobody knows what.
+It is no further fault, whatever is expected there."""
 
 
 @dataclass
@@ -13,20 +18,22 @@ class Document:
     """What one file holds: filled by its reader, then only read."""
 
     file: str
+    text: str = ""
     tree: object = None
     lines: dict[Path, int] = field(default_factory=dict)
+    columns: dict[Path, int] = field(default_factory=dict)
     raw: dict[Path, str] = field(default_factory=dict)
     """YAML only: unquoted scalars as they were written (`1.10` is read as the number 1.1)."""
     faults: list[Fault] = field(default_factory=list)
     readable: bool = True
     """False: there is no tree, `faults` says why."""
+    complete: bool = True
+    """False: keys may stand where the text has a fault of syntax; what seems to be missing may be
+    there."""
 
     def line_of(self, path: Path) -> int | None:
         """The line of the place, or of the nearest place around it that has one."""
-        for length in range(len(path), -1, -1):
-            if path[:length] in self.lines:
-                return self.lines[path[:length]]
-        return None
+        return self.lines.get(self._placed(path))
 
     def fault(
         self,
@@ -37,28 +44,69 @@ class Document:
         hint: str | None = None,
     ) -> None:
         """Note a fault at a place."""
-        line = self.line_of(path)
-        self.faults.append(
-            Fault(self.file, expected, found, format_path(path), line, nearest, hint)
-        )
+        placed = self._placed(path)
+        place = self.lines.get(placed), self.columns.get(placed)
+        self._note(expected, found, format_path(path), place, nearest, hint)
+
+    def caution(self, path: Path, text: str) -> Caution:
+        """Words on what is allowed there and probably not meant."""
+        placed = self._placed(path)
+        place = self.lines.get(placed), self.columns.get(placed)
+        return Caution(self.file, text, format_path(path), *place)
+
+    def broken(
+        self,
+        expected: str,
+        found: str,
+        line: int | None = None,
+        hint: str | None = None,
+        column: int | None = None,
+        path: Path = (),
+    ) -> None:
+        """Note a fault of syntax that leaves the rest to be read."""
+        self._note(expected, found, format_path(path), (line, column), None, hint)
 
     def unreadable(
-        self, expected: str, found: str, line: int | None = None, hint: str | None = None
+        self,
+        expected: str,
+        found: str,
+        line: int | None = None,
+        hint: str | None = None,
+        column: int | None = None,
     ) -> None:
         """Note the fault that keeps the whole text from being read."""
         self.readable = False
-        self.faults.append(Fault(self.file, expected, found, "", line, None, hint))
+        self.broken(expected, found, line, hint, column)
 
-    def duplicate(self, path: Path, line: int, first_line: int) -> None:
+    def duplicate(self, path: Path, place: tuple[int, int], first_line: int) -> None:
         """Note a key that stands in its table for the second time."""
+        found = f"it again, first on line {first_line}"
+        hint = "remove one of the two"
+        self._note("each key only once", found, format_path(path), place, None, hint)
+
+    def _placed(self, path: Path) -> Path:
+        """The nearest place around this one that has a line."""
+        for length in range(len(path), -1, -1):
+            if path[:length] in self.lines:
+                return path[:length]
+        return path
+
+    def _note(
+        self,
+        expected: str,
+        found: str,
+        path: str,
+        place: tuple[int | None, int | None],
+        nearest: str | None,
+        hint: str | None,
+    ) -> None:
+        line, column = place
+        source = without_secrets(self._source(line)) if line is not None else None
+        found = without_secrets(found)
         self.faults.append(
-            Fault(
-                self.file,
-                "each key only once",
-                f"it again, first on line {first_line}",
-                format_path(path),
-                line,
-                None,
-                "remove one of the two",
-            )
+            Fault(self.file, expected, found, path, line, nearest, hint, column, source)
         )
+
+    def _source(self, line: int) -> str:
+        lines = self.text.split("\n", line)
+        return lines[line - 1].strip() if line <= len(lines) else ""

@@ -12,12 +12,20 @@ from typing import Self
 
 from msgspec import Struct
 
+from cluster_reconciler.actors import mailbox_words
+
 Path = tuple[str | int, ...]
 """A place in a document: keys and, for entries of lists, their numbers from 0 on."""
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _FOUND_MAX = 60
 """Characters of a found value that are shown; the line number leads to the rest."""
+
+printable = mailbox_words.printable
+"""The text with everything escaped that a terminal would not simply show."""
+
+_SOURCE_MAX = 100
+"""Characters of a line of the file that are shown."""
 
 
 class WrittenFloat(float):
@@ -48,9 +56,13 @@ class Fault(Struct, frozen=True, gc=False):
     """The known word that was probably meant."""
     hint: str | None = None
     """What to do, where that does not follow from the rest."""
+    column: int | None = None
+    """On its line, from 1 on."""
+    source: str | None = None
+    """What stands on the line, with secrets hidden."""
 
     def __str__(self) -> str:
-        text = f"{_place(self.file, self.line, self.path)}: expected {self.expected}, "
+        text = f"{_place(self.file, self.line, self.column, self.path)}: expected {self.expected}, "
         text += f"found {self.found}"
         if self.nearest is not None:
             text += f" (did you mean {quoted(self.nearest)}?)"
@@ -64,13 +76,22 @@ class Caution(Struct, frozen=True, gc=False):
     text: str
     path: str = ""
     line: int | None = None
+    column: int | None = None
 
     def __str__(self) -> str:
-        return f"{_place(self.file, self.line, self.path)}: warning: {self.text}"
+        return f"{_place(self.file, self.line, self.column, self.path)}: warning: {self.text}"
 
 
-def _place(file: str, line: int | None, path: str) -> str:
-    place = printable(file) if line is None else f"{printable(file)}:{line}"
+def with_source(fault: Fault) -> str:
+    """The fault, and under it the line of the file that it is about."""
+    source = fault.source or ""
+    short = source if len(source) <= _SOURCE_MAX else source[:_SOURCE_MAX] + "..."
+    return f"{fault}\n{fault.line:>6} | {printable(short)}" if short else str(fault)
+
+
+def _place(file: str, line: int | None, column: int | None, path: str) -> str:
+    numbers = "".join(f":{number}" for number in (line, column) if number is not None)
+    place = f"{printable(file)}{numbers}"
     return f"{place}: {path}" if path else place
 
 
@@ -100,17 +121,6 @@ def quoted(text: str) -> str:
     """The text in double quotes, on one line, harmless on a terminal, and not too long."""
     short = text if len(text) <= _FOUND_MAX else text[: _FOUND_MAX - 3] + "..."
     return printable(json.dumps(short, ensure_ascii=False))
-
-
-def printable(text: str) -> str:
-    """The text with everything escaped that a terminal would not simply show."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else _escaped(c) for c in text)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def described(value: object) -> str:

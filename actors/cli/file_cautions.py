@@ -7,12 +7,12 @@ A caution stops nothing.  Works on the plain tree, as `file_rules` does.
 from collections.abc import Iterator
 
 from cluster_reconciler.actors.cli.document import Document
-from cluster_reconciler.actors.cli.faults import Caution, Path, format_path, quoted
+from cluster_reconciler.actors.cli.faults import Caution, Path, quoted
 from cluster_reconciler.actors.cli.provider_kinds import PROCESS
+from cluster_reconciler.actors.cli.secret_words import without_secrets, words_without_secrets
 from cluster_reconciler.executors.secret_references import (
     ReferenceUnresolved,
     is_reference,
-    looks_like_secret,
     resolve,
 )
 
@@ -29,6 +29,11 @@ _UNREAD_SHAPE = (
 )
 _UNREAD_BOOT = ("ssh_user", "mounts")
 _OPTIONS = ("join_after",)
+_WRITTEN_OUT = (
+    "a secret seems to stand in it, in plain text for all who see this file, a trace or the list "
+    'of processes; put it into boot.env as a reference ("env:NAME" or "file:PATH"), and let '
+    "the command read that variable"
+)
 _NOT_READ = "a process provider does not read this: its nodes are this machine as it is"
 
 
@@ -41,14 +46,11 @@ def cautions_of(document: Document, path: Path, group: dict[str, object]) -> Ite
         for caution in _of_reference(document, place, value, name)
     ]
     if _kind_of(document.tree, group.get("provider")) == PROCESS:
-        found += (_caution(document, place, text) for place, text in _unread(path, group))
+        found += (document.caution(place, text) for place, text in _unread(path, group))
+    found += (document.caution(place, _WRITTEN_OUT) for place in _written_out(path, group))
     faulty = {fault.path for fault in document.faults}
     sound = (caution for caution in found if caution.path not in faulty)
-    yield from sorted(sound, key=lambda caution: caution.line or 0)
-
-
-def _caution(document: Document, place: Path, text: str) -> Caution:
-    return Caution(document.file, text, format_path(place), document.line_of(place))
+    yield from sorted(sound, key=lambda caution: (caution.line or 0, caution.column or 0))
 
 
 def _references(path: Path, group: dict[str, object]) -> Iterator[tuple[Path, str, str]]:
@@ -67,13 +69,34 @@ def _of_reference(document: Document, place: Path, value: str, name: str) -> Ite
         try:
             resolve(value)
         except ReferenceUnresolved as unresolved:
-            yield _caution(document, place, f"leads to nothing here and now: {unresolved.reason}")
-    elif looks_like_secret(value, name if place[-1] == name else ""):
+            text = f"leads to nothing here and now: {unresolved.reason}"
+            yield document.caution(place, text)
+    elif without_secrets(value, name if place[-1] == name else "") != value:
         text = (
             "this looks like a secret, and would stand in plain text in this file and in traces; "
             f'name where it is instead: "env:{name}" or "file:PATH"'
         )
-        yield _caution(document, place, text)
+        yield document.caution(place, text)
+
+
+def _written_out(path: Path, group: dict[str, object]) -> Iterator[Path]:
+    """The places outside `env` in which a secret seems to stand."""
+    boot, shape = _table(group, "boot"), _table(group, "shape")
+    start = boot.get("start_swactor_command")
+    if isinstance(start, str) and without_secrets(start) != start:
+        yield (*path, "boot", "start_swactor_command")
+    for key in ("verify_commands", "args"):
+        found = boot.get(key)
+        words = [str(word) for word in found] if isinstance(found, list) else []
+        # Commands stand each for itself, the args are the words of one.
+        shown = words_without_secrets(words) if key == "args" else map(without_secrets, words)
+        for number, (word, safe) in enumerate(zip(words, shown, strict=True)):
+            if word != safe:
+                yield (*path, "boot", key, number)
+    for key in ("options", "provider_labels"):
+        for name, value in _table(shape, key).items():
+            if isinstance(value, str) and without_secrets(value, name) != value:
+                yield (*path, "shape", key, name)
 
 
 def _unread(path: Path, group: dict[str, object]) -> Iterator[tuple[Path, str]]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 
-from cluster_reconciler.actors.cli.document import Document
+from cluster_reconciler.actors.cli.document import UNKNOWN, Document
 from cluster_reconciler.actors.cli.durations import format_duration, parse_duration
 from cluster_reconciler.actors.cli.faults import (
     Caution,
@@ -30,6 +30,8 @@ from cluster_reconciler.messages import NODES_MAX
 _SWARM = SwarmEntry()
 AN_ADDRESS = 'host:port with a port from 0 to 65535, such as "127.0.0.1:0"'
 A_PLAIN_NAME = "a name without spaces and slashes"
+_ANY = ""
+"""Among the names of providers: there may be others, which the text does not let us see."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -62,13 +64,17 @@ def _groups(tree: dict[str, object]) -> Iterator[tuple[Path, dict[str, object]]]
 def _provider_names(document: Document, tree: dict[str, object]) -> list[str]:
     """The names that a group may use; the entries of [providers] are judged on the way."""
     names = list(KINDS)
+    providers = tree.get("providers")
+    if not document.complete or providers is UNKNOWN:
+        names.append(_ANY)
+    elif isinstance(providers, dict):
+        # Also those with faults: whoever names them has none.
+        names.extend(name for name in providers if name not in names)
     directories: dict[str, str] = {}
     for name, entry in _tables(tree, "providers"):
         if not _is_plain_name(name):
             # It becomes the name of a directory.
             document.fault(("providers", name), A_PLAIN_NAME, quoted(name))
-        if name not in names:
-            names.append(name)
         kind = entry.get("kind", name)
         if isinstance(kind, str) and kind and kind not in KINDS:
             known = f"a known kind of provider ({', '.join(KINDS)})"
@@ -92,12 +98,10 @@ def _judge_groups(
     for path, group in _groups(tree):
         _judge_group_id(document, path, group.get("group_id"), seen)
         provider = group.get("provider")
-        if isinstance(provider, str) and provider and provider not in names:
-            expected = f"a known provider ({', '.join(names)})"
-            near = nearest(provider, names)
-            document.fault((*path, "provider"), expected, quoted(provider), near)
-        run_id = group.get("run_id")
-        if run_id is not None and run_id != tree.get("run_id"):
+        if isinstance(provider, str) and provider:
+            _judge_provider(document, (*path, "provider"), provider, names)
+        run_id, of_file = group.get("run_id"), tree.get("run_id")
+        if run_id not in (None, of_file) and UNKNOWN not in (run_id, of_file):
             place = (*path, "run_id")
             document.fault(place, "the run_id of the file", described(run_id), hint="leave it out")
         count = group.get("count")
@@ -108,6 +112,17 @@ def _judge_groups(
         cautions.extend(cautions_of(document, path, group))
     if total > NODES_MAX:
         document.fault(("groups",), f"at most {NODES_MAX} nodes together", f"{total}")
+
+
+def _judge_provider(document: Document, place: Path, provider: str, names: list[str]) -> None:
+    if provider in names or _ANY in names:
+        return
+    near = nearest(provider, names)
+    expected = f"a known provider ({', '.join(names)})"
+    hint = None
+    if near is None:
+        hint = f'another name for one is given with [providers.NAME] kind = "{KINDS[0]}"'
+    document.fault(place, expected, quoted(provider), near, hint)
 
 
 def _judge_group_id(
@@ -167,9 +182,7 @@ def _judge_options(document: Document, path: Path, shape: object) -> None:
 def _judge_limits(document: Document, tree: dict[str, object], names: list[str]) -> None:
     limits = tree.get("limits")
     for name in limits if isinstance(limits, dict) else ():
-        if name not in names:
-            expected = f"a known provider ({', '.join(names)})"
-            document.fault(("limits", name), expected, quoted(name), nearest(name, names))
+        _judge_provider(document, ("limits", name), name, names)
 
 
 def _judge_swarm(document: Document, tree: dict[str, object], cautions: list[Caution]) -> None:
@@ -189,6 +202,8 @@ def _judge_swarm(document: Document, tree: dict[str, object], cautions: list[Cau
     grace = _duration(swarm.get("grace", _SWARM.grace.total_seconds()))
     if heartbeat is not None and not heartbeat:
         document.fault(("swarm", "heartbeat"), "a duration greater than 0", "0")
+    elif not document.complete and not {"heartbeat", "grace"} <= swarm.keys():
+        return
     elif heartbeat is not None and grace is not None and grace <= heartbeat:
         expected = f"a duration greater than the heartbeat ({format_duration(heartbeat)})"
         document.fault(("swarm", "grace"), expected, format_duration(grace))
@@ -199,8 +214,7 @@ def _caution_listen(document: Document, listen: str, cautions: list[Caution]) ->
     if host == "localhost" or host.startswith("127.") or host == "::1":
         return
     text = "other machines can reach this address; nodes prove themselves by token, unencrypted"
-    line = document.line_of(("swarm", "listen"))
-    cautions.append(Caution(document.file, text, "swarm.listen", line))
+    cautions.append(document.caution(("swarm", "listen"), text))
 
 
 def _judge_least_delay(document: Document, tree: dict[str, object]) -> None:

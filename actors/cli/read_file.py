@@ -35,11 +35,16 @@ def read_document(file: str) -> Document:
     text = _text(document)
     if text is None:
         return document
+    document.text = text
     try:
         reader(document, text)
     except RecursionError:
         document.unreadable("a shape", "a text that is nested too deeply", None, DEPTH_HINT)
-    if document.readable and (not text.strip() or document.tree in ({}, None)):
+    if (
+        document.readable
+        and not document.faults
+        and (not text.strip() or document.tree in ({}, None))
+    ):
         document.unreadable("a shape with run_id and groups", "an empty file")
     return document
 

@@ -68,7 +68,7 @@ def _refuse(document: Document, text: str, error: json.JSONDecodeError) -> None:
         word = _WORD.match(rest)
         meant = _MEANT.get(word[0]) if word is not None else None
         hint = f"write {meant}" if meant is not None else "text stands in double quotes"
-    document.unreadable(expected, found, error.lineno, hint)
+    document.unreadable(expected, found, error.lineno, hint, error.colno)
 
 
 class _Walk:
@@ -81,7 +81,8 @@ class _Walk:
 
     def value(self, path: Path, start: int) -> int:
         at = self._skip(start)
-        self._document.lines.setdefault(path, self._lines.line_at(at))
+        if path not in self._document.lines:
+            self._note(path, self._lines.place_at(at))
         match self._text[at]:
             case "{":
                 return self._table(path, at + 1)
@@ -94,18 +95,21 @@ class _Walk:
                     at += 1
                 return at
 
+    def _note(self, path: Path, place: tuple[int, int]) -> None:
+        self._document.lines[path], self._document.columns[path] = place
+
     def _table(self, path: Path, start: int) -> int:
         seen: dict[str, int] = {}
         at = self._skip(start)
         while self._text[at] != "}":
             if self._text[at] == ",":
                 at = self._skip(at + 1)
-            line = self._lines.line_at(at)
+            place = self._lines.place_at(at)
             key, at = self._string(at)
             if key in seen:
-                self._document.duplicate((*path, key), line, seen[key])
-            seen.setdefault(key, line)
-            self._document.lines[(*path, key)] = line
+                self._document.duplicate((*path, key), place, seen[key])
+            seen.setdefault(key, place[0])
+            self._note((*path, key), place)
             at = self._skip(self.value((*path, key), self._skip(at) + 1))
         return at + 1
 

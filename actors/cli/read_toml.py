@@ -4,14 +4,15 @@ import re
 import tomllib
 
 from cluster_reconciler.actors.cli.document import Document
-from cluster_reconciler.actors.cli.faults import WrittenFloat, quoted
+from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, quoted
+from cluster_reconciler.actors.cli.text_lines import TextLines
 from cluster_reconciler.actors.cli.toml_positions import toml_positions
+from cluster_reconciler.actors.cli.toml_recovery import recover_toml
 
 _AT = re.compile(r" \((?:at line (\d+), column (\d+)|at end of document)\)$")
 _LONG_KEY = re.compile(r"^[ \t]*\[*(?:[\w-]+[ \t]*\.[ \t]*){64}", re.MULTILINE)
 """A key of thousands of parts would keep `tomllib` busy for minutes."""
 
-_TWICE = ("Cannot overwrite", "Cannot declare", "Cannot mutate", "Cannot redefine", "Duplicate")
 _BAD_ESCAPE = "Unescaped '\\' in a string"
 _EXPECTED = (
     ("Expected '=' after a key", "an equals sign after the key"),
@@ -30,35 +31,44 @@ _EXPECTED = (
 
 
 def read_toml(document: Document, text: str) -> None:
-    """Fill the document; a text that is no TOML is one fault."""
+    """Fill the document; of a text that is no TOML with what is sound in it."""
     if long_key := _LONG_KEY.search(text):
         line = text.count("\n", 0, long_key.start()) + 1
         document.unreadable("a key of a few parts", "one of 64 or more", line)
         return
     try:
         document.tree = tomllib.loads(text, parse_float=WrittenFloat)
-    except tomllib.TOMLDecodeError as error:
-        _refuse(document, text, str(error))
+    except ValueError as error:
+        numbers = TextLines(text)
+
+        def refuse(message: str, start: int, path: Path) -> None:
+            _refuse(document, text, message, numbers.place_at(start), path)
+
+        recover_toml(document, text, refuse)
+        if not document.faults:
+            document.readable = False
+            refuse(str(error), 0, ())
         return
-    except ValueError:
-        # tomllib leaves it to int() and datetime() to judge their parts.
-        document.unreadable("numbers and dates that can be meant", "one that is out of range")
-        return
-    document.lines = toml_positions(text).lines
+    positions = toml_positions(text)
+    document.lines, document.columns = positions.lines, positions.columns
 
 
-def _refuse(document: Document, text: str, message: str) -> None:
+def _refuse(
+    document: Document, text: str, message: str, start: tuple[int, int], path: Path
+) -> None:
+    """Tell what `tomllib` says; `start`: line and column at which it began to read."""
     place = _AT.search(message)
-    reason = message[: place.start()] if place else message
-    line, column = text.count("\n") + 1, 0
-    if place and place[1]:
-        line, column = int(place[1]), int(place[2])
-    if reason.startswith(_TWICE) and (duplicates := toml_positions(text).duplicates):
-        document.readable = False
-        for path, again, first in duplicates:
-            document.duplicate(path, again, first)
+    if place is None:
+        # tomllib leaves it to int() and datetime() to judge their parts.
+        expected, found = "numbers and dates that can be meant", "one that is out of range"
+        document.broken(expected, found, start[0], None, start[1], path)
         return
-    expected = next((e for start, e in _EXPECTED if reason.startswith(start)), None)
+    reason = message[: place.start()]
+    line, column = text.count("\n") + 1, 0
+    if place[1]:
+        line, column = start[0] + int(place[1]) - 1, int(place[2])
+        column += start[1] - 1 if place[1] == "1" else 0
+    known = next((e for begin, e in _EXPECTED if reason.startswith(begin)), None)
     hint = None
     if reason.startswith(_BAD_ESCAPE):
         # The place is behind the backslash and its letter.
@@ -68,7 +78,10 @@ def _refuse(document: Document, text: str, message: str) -> None:
     if reason.startswith("Invalid value") and rest[:1] == '"' and rest[1:2].isalpha():
         word = rest.strip('"')
         hint = f"write {word.lower()}" if word in {"True", "False"} else "text stands in quotes"
-    document.unreadable(expected or "valid TOML", rest if expected else reason, line, hint)
+    if reason.startswith("Unclosed") or not column:
+        hint = f"it begins on line {start[0]}" if line > start[0] else hint
+    found = rest if known is not None else reason
+    document.broken(known or "valid TOML", found, line, hint, column or None, path)
 
 
 def _rest_of(text: str, line: int, column: int) -> str:

@@ -105,7 +105,8 @@ class _Walk:
         self._places += 1
         if self._places > _PLACES_MAX or id(node) in self._open:
             raise _Explodes
-        self._document.lines.setdefault(path, node.start_mark.line + 1)
+        if path not in self._document.lines:
+            self._note(path, node.start_mark)
         if node.tag not in _HARMLESS_TAGS:
             tag = node.tag.replace("tag:yaml.org,2002:", "!!")
             self._document.fault(path, "a plain value", f"the tag {quoted(tag)}")
@@ -125,22 +126,27 @@ class _Walk:
         seen: dict[str, int] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
+            place = line, key_node.start_mark.column + 1
             key = key_node.value
             if not isinstance(key, str):
                 self._document.fault(path, "keys that are strings", "a list or table as a key")
                 continue
             if key == "<<" and key_node.style is None:
-                self._document.lines[(*path, key)] = line
+                self._note((*path, key), key_node.start_mark)
                 hint = "write the keys out, or use an alias for a whole value"
                 self._document.fault((*path, key), "a key", "a merge", hint=hint)
                 continue
             if key in seen:
-                self._document.duplicate((*path, key), line, seen[key])
+                self._document.duplicate((*path, key), place, seen[key])
                 continue
             seen[key] = line
-            self._document.lines[(*path, key)] = line
+            self._note((*path, key), key_node.start_mark)
             table[key] = self.value(value_node, (*path, key))
         return table
+
+    def _note(self, path: Path, mark: yaml.Mark) -> None:
+        self._document.lines[path] = mark.line + 1
+        self._document.columns[path] = mark.column + 1
 
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> object:
         text = str(node.value)

@@ -84,8 +84,12 @@ def load(file: str) -> Loading:
         judge(document, cautions)
         if not document.faults:
             loaded = _loaded(document, tree)
-    by_place = sorted(document.faults, key=lambda fault: (fault.line or 0, fault.path))
+    by_place = sorted(document.faults, key=_place_of)
     return Loading(file, loaded, tuple(dict.fromkeys(by_place)), tuple(cautions))
+
+
+def _place_of(fault: Fault) -> tuple[int, int, str]:
+    return fault.line or 0, fault.column or 0, fault.path
 
 
 def next_generation(old: ClusterShape, new: LoadedShape) -> ClusterShape:

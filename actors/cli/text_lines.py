@@ -1,4 +1,4 @@
-"""From a position in a text to its line number."""
+"""From a position in a text to its line and column."""
 
 from bisect import bisect_right
 
@@ -16,3 +16,12 @@ class TextLines:
     def line_at(self, position: int) -> int:
         """The line of the position, from 1 on."""
         return bisect_right(self._starts, position)
+
+    def place_at(self, position: int) -> tuple[int, int]:
+        """The line of the position and its column there, both from 1 on."""
+        line = self.line_at(position)
+        return line, position - self._starts[line - 1] + 1
+
+    def start_of(self, line: int) -> int:
+        """The position at which the line begins."""
+        return self._starts[line - 1]

@@ -1,5 +1,5 @@
-"""Finds the line of every key and list entry of a TOML text; `tomllib` gives positions only for
-its errors.
+"""Finds the line and column of every key and list entry of a TOML text; `tomllib` gives positions
+only for its errors.
 
 The text is taken to be valid.  Where it is not (up to the place of an error), the walk stops and
 keeps what it found: it never raises, and it judges nothing.
@@ -28,80 +28,118 @@ _PLAIN = re.compile(r"[^,\]}#\n]*")
 
 
 class TomlPositions(Struct, frozen=True):
-    """Lines count from 1 on."""
+    """Lines and columns count from 1 on."""
 
     lines: dict[Path, int]
     """The line of every place."""
-    duplicates: list[tuple[Path, int, int]]
-    """What is defined again: its path, the line, and the line of the first time."""
+    columns: dict[Path, int]
+    """The column of every place on its line."""
 
 
 def toml_positions(text: str) -> TomlPositions:
     """What a walk over the text finds, as far as it comes."""
-    walk = _Walk(text)
-    with contextlib.suppress(_Lost, RecursionError):
+    walk = TomlWalk(text)
+    with contextlib.suppress(Lost, RecursionError):
         walk.document()
-    return TomlPositions(walk.lines, walk.duplicates)
+    return TomlPositions(walk.lines, walk.columns)
 
 
-class _Lost(Exception):
+class Lost(Exception):
     """The text is not valid here."""
 
 
-class _Walk:
+def put(table: dict[str, object], path: Path, value: object) -> bool:
+    """Set what is not set yet; False: a part of the path is there and no table."""
+    inner: object = table
+    for key in path[:-1]:
+        if isinstance(inner, list) and isinstance(key, int) and key < len(inner):
+            inner = inner[key]
+        elif isinstance(inner, dict):
+            inner = inner.setdefault(key, {})
+        else:
+            return False
+    if isinstance(inner, dict):
+        inner.setdefault(path[-1], value)
+        return True
+    return False
+
+
+class TomlWalk:
+    """Goes through a text statement by statement; `toml_recovery` steps it over what is broken."""
+
     def __init__(self, text: str) -> None:
+        self.text = text
+        self.numbers = TextLines(text)
+        self.at = 0
         self.lines: dict[Path, int] = {}
-        self.duplicates: list[tuple[Path, int, int]] = []
-        self._text = text
-        self._numbers = TextLines(text)
-        self._at = 0
-        self._entries: dict[Path, int] = {}
+        self.columns: dict[Path, int] = {}
+        self.duplicates: list[tuple[Path, tuple[int, int], int]] = []
+        """What is defined again: its path, the place, and the line of the first time."""
+        self.entries: dict[Path, int] = {}
         """How many entries each array of tables has so far."""
         self._defined: dict[Path, int] = {}
         """Where each key got its value and each table its header."""
 
     def document(self) -> None:
-        table: Path = ()
-        self._skip(_BLANK)
-        while self._at < len(self._text):
-            if self._text.startswith("[", self._at):
-                table = self._header()
-            else:
-                self._pair(table)
-            self._skip(_BLANK)
+        """To the end of the text.
 
-    def _header(self) -> Path:
-        start = self._at
-        is_array = self._text.startswith("[[", start)
-        self._at += 1 + is_array
-        path: Path = ()
-        keys = self._keys()
-        for number, key in enumerate(keys, 1):
-            path = (*path, key)
-            if path in self._entries and (number < len(keys) or not is_array):
-                path = (*path, self._entries[path] - 1)
-        if is_array:
-            self._note(path, start)
-            if path not in self._entries:
-                self._define(path, start)
-            count = self._entries.get(path, 0)
-            self._entries[path] = count + 1
-            path = (*path, count)
-        self._note(path, start)
-        self._define(path, start)
+        Raises:
+            Lost: what follows here is not valid.
+        """
+        table: Path = ()
+        while self.more():
+            if self.text.startswith("[", self.at):
+                table = self.header()
+            else:
+                self.pair(table)
+
+    def more(self) -> bool:
+        """Goes to the next statement; False: there is none."""
+        self._skip(_BLANK)
+        return self.at < len(self.text)
+
+    def header(self) -> Path:
+        """The place of the table that begins here.  Raises Lost."""
+        start = self.at
+        is_array = self.text.startswith("[[", start)
+        self.at += 1 + is_array
+        path = self.table(self._keys(), start, is_array=is_array)
         self._expect("]]" if is_array else "]")
         return path
 
-    def _pair(self, table: Path) -> None:
-        start = self._at
+    def table(self, keys: list[str], start: int, *, is_array: bool) -> Path:
+        """The place of the table with this header, from now on the latest of its name."""
+        path: Path = ()
+        for number, key in enumerate(keys, 1):
+            path = (*path, key)
+            if path in self.entries and (number < len(keys) or not is_array):
+                path = (*path, self.entries[path] - 1)
+        if is_array:
+            self.note(path, start)
+            if path not in self.entries:
+                self._define(path, start)
+            count = self.entries.get(path, 0)
+            self.entries[path] = count + 1
+            path = (*path, count)
+        self.note(path, start)
+        self._define(path, start)
+        return path
+
+    def pair(self, table: Path) -> tuple[Path, object]:
+        """The place of the key that stands here, and its value.  Raises Lost."""
+        start = self.at
         path: Path = table
         for key in self._keys():
             path = (*path, key)
-            self._note(path, start)
+            self.note(path, start)
         self._define(path, start)
         self._expect("=")
         self._skip(_SPACE)
-        self._value(path)
+        return path, self._value(path)
+
+    def _scalar(self, written: str) -> object:
+        """What a value means; here nobody asks."""
+        return written
 
     def _keys(self) -> list[str]:
         keys = []
@@ -109,76 +147,80 @@ class _Walk:
             self._skip(_SPACE)
             keys.append(self._key())
             self._skip(_SPACE)
-            if not self._text.startswith(".", self._at):
+            if not self.text.startswith(".", self.at):
                 return keys
-            self._at += 1
+            self.at += 1
 
     def _key(self) -> str:
-        if bare := _BARE.match(self._text, self._at):
-            self._at = bare.end()
+        if bare := _BARE.match(self.text, self.at):
+            self.at = bare.end()
             return bare[0]
-        string = _STRING.match(self._text, self._at)
+        string = _STRING.match(self.text, self.at)
         if string is None:
-            raise _Lost
-        self._at = string.end()
+            raise Lost
+        self.at = string.end()
         if string[0].startswith('"') and "\\" in string[0]:
             try:
                 return str(tomllib.loads(f"key = {string[0]}")["key"])
             except tomllib.TOMLDecodeError:
-                raise _Lost from None
+                raise Lost from None
         return string[0][1:-1]
 
-    def _value(self, path: Path) -> None:
-        self._note(path, self._at)
-        if string := _STRING.match(self._text, self._at):
-            self._at = string.end()
-        elif self._text.startswith("[", self._at):
-            self._list(path)
-        elif self._text.startswith("{", self._at):
-            self._inline_table(path)
-        else:
-            self._skip(_PLAIN)
+    def _value(self, path: Path) -> object:
+        self.note(path, self.at)
+        if self.text.startswith("[", self.at):
+            return self._list(path)
+        if self.text.startswith("{", self.at):
+            return self._inline_table(path)
+        start = self.at
+        self._skip(_STRING if _STRING.match(self.text, start) else _PLAIN)
+        return self._scalar(self.text[start : self.at])
 
-    def _list(self, path: Path) -> None:
-        self._at += 1
-        index = 0
+    def _list(self, path: Path) -> list[object]:
+        self.at += 1
+        found: list[object] = []
         self._skip(_BLANK)
-        while not self._text.startswith("]", self._at):
-            self._value((*path, index))
-            index += 1
+        while not self.text.startswith("]", self.at):
+            found.append(self._value((*path, len(found))))
             self._skip(_BLANK)
-            if not self._text.startswith("]", self._at):
+            if not self.text.startswith("]", self.at):
                 self._expect(",")
                 self._skip(_BLANK)
-        self._at += 1
+        self.at += 1
+        return found
 
-    def _inline_table(self, path: Path) -> None:
-        self._at += 1
+    def _inline_table(self, path: Path) -> dict[str, object]:
+        self.at += 1
+        found: dict[str, object] = {}
         self._skip(_BLANK)
-        while not self._text.startswith("}", self._at):
-            self._pair(path)
+        while not self.text.startswith("}", self.at):
+            place, value = self.pair(path)
+            put(found, place[len(path) :], value)
             self._skip(_BLANK)
-            if not self._text.startswith("}", self._at):
+            if not self.text.startswith("}", self.at):
                 self._expect(",")
                 self._skip(_BLANK)
-        self._at += 1
+        self.at += 1
+        return found
 
-    def _note(self, path: Path, at: int) -> None:
-        self.lines.setdefault(path, self._numbers.line_at(at))
+    def note(self, path: Path, at: int) -> None:
+        """Keep the place, unless it is known."""
+        if path not in self.lines:
+            self.lines[path], self.columns[path] = self.numbers.place_at(at)
 
     def _define(self, path: Path, at: int) -> None:
-        line = self._numbers.line_at(at)
+        place = self.numbers.place_at(at)
         if path in self._defined:
-            self.duplicates.append((path, line, self._defined[path]))
-        self._defined.setdefault(path, line)
+            self.duplicates.append((path, place, self._defined[path]))
+        self._defined.setdefault(path, place[0])
 
     def _skip(self, pattern: re.Pattern[str]) -> None:
-        found = pattern.match(self._text, self._at)
+        found = pattern.match(self.text, self.at)
         if found is not None:
-            self._at = found.end()
+            self.at = found.end()
 
     def _expect(self, text: str) -> None:
         self._skip(_SPACE)
-        if not self._text.startswith(text, self._at):
-            raise _Lost
-        self._at += len(text)
+        if not self.text.startswith(text, self.at):
+            raise Lost
+        self.at += len(text)

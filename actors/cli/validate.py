@@ -3,7 +3,7 @@
 from cluster_reconciler.actors.cli.arguments import ValidateOptions
 from cluster_reconciler.actors.cli.encoding import as_json
 from cluster_reconciler.actors.cli.exit_codes import DONE, INVALID
-from cluster_reconciler.actors.cli.faults import printable
+from cluster_reconciler.actors.cli.faults import printable, with_source
 from cluster_reconciler.actors.cli.output import Output
 from cluster_reconciler.actors.cli.reports import FileReport, ValidateReport
 from cluster_reconciler.actors.cli.shape_file import Loading, load
@@ -49,7 +49,7 @@ def _report(loading: Loading, old: Loading | None) -> FileReport:
 
 
 def _lines(report: FileReport) -> list[str]:
-    lines = [str(found) for found in (*report.faults, *report.warnings)]
+    lines = [*map(with_source, report.faults), *map(str, report.warnings)]
     if report.valid:
         lines.append(
             f"{printable(report.file)}: valid: run {report.run_id}, "

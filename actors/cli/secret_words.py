@@ -1,0 +1,96 @@
+"""Hides what looks like a secret in words that people are shown: commands, lines of a shape file.
+
+By sight alone, so it may hide too much.  What references lead to never comes here: nothing of the
+command line resolves one to show it.
+"""
+
+import re
+from collections.abc import Sequence
+
+from cluster_reconciler.executors.secret_references import MASK, looks_like_secret
+
+_NAME_MAX = 100
+"""Characters before a word in which its name is looked for."""
+_WORD = re.compile(r"""'[^']*(?:'|$)|"(?:\\.|[^"\\])*(?:"|$)|[^\s'"=,;\[\]{}]+""")
+_NAME_BEFORE = re.compile(
+    r"""(?:([A-Za-z0-9_-]+)\\?['"]?\s*[=:]\s*     # TOKEN=X, "TOKEN": X
+    |(?<![\w-])(--?[A-Za-z0-9_-]+)(?:['"]\s*,)?\s*)\\?['"]?$       # --token X; "--token", "X"
+    """,
+    re.VERBOSE,
+)
+_LEADS_TO_ONE = re.compile(r"(file|path|dir)$", re.IGNORECASE)
+"""`--token-file`: what follows is a path."""
+_OPTION = re.compile(r"--?[A-Za-z0-9_-]+")
+_VARIABLE = re.compile(r"\$(?:\(.*|\{?\w+\}?.*)", re.DOTALL)
+"""The shell puts the value in."""
+_SCHEME = r"(?:bearer|basic|digest|negotiate|token|apikey)"
+_SCHEME_ALONE = re.compile(_SCHEME, re.IGNORECASE)
+_HEADER = re.compile(
+    rf"""(\bauthorization\\?['"]?\s*[:=]\s*\\?['"]?(?:{_SCHEME}\s+)?)(?!{_SCHEME}\s)[^\s'"\\$][^'"\\]*""",
+    re.IGNORECASE,
+)
+"""`Authorization: Bearer X`: all up to the quote."""
+_BEARER = re.compile(r"""(\bbearer\s+)[^\s'"\\$][^\s'"\\]*""", re.IGNORECASE)
+_LOGIN = re.compile(
+    r"""((?:^|\s)(?:-u|--user)[\s=]+['"]?[^\s:'"]+:)(?!\d+(?:\s|$))[^\s'"$][^\s'"]*"""
+)
+"""`curl -u name:X`; two numbers are a user and a group."""
+_AT_HOST = re.compile(r"(?<![\w/:@.])([\w.+-]+:)(?!\$)([^\s@/:'\"]+)(@(?!sha\d)[\w.-]+)")
+"""`name:X@host` without a scheme; a digest of an image is none."""
+_LOGIN_OPTIONS = ("-u", "--user")
+
+
+def without_secrets(text: str, name: str = "") -> str:
+    """The text with what looks like a secret hidden; a reference names one and is shown.  `name`:
+    of the variable or option whose value the text is."""
+    named = name and _names_one(name) and not _VARIABLE.fullmatch(text)
+    if named and looks_like_secret(text, name.lstrip("-")):
+        return MASK
+    shown = _HEADER.sub(rf"\1{MASK}", text)
+    shown = _BEARER.sub(rf"\1{MASK}", shown)
+    shown = _LOGIN.sub(rf"\1{MASK}", shown)
+    shown = _AT_HOST.sub(rf"\1{MASK}\3", shown)
+    shown = _words_shown(shown)
+    # What still looks like one is one of several words, such as a private key.
+    return MASK if looks_like_secret(shown) else shown
+
+
+def words_without_secrets(words: Sequence[str]) -> tuple[str, ...]:
+    """The same for the words of a command, one by one: `--password` tells what the next one is."""
+    return tuple(
+        _after(words[number - 1] if number else "", word) for number, word in enumerate(words)
+    )
+
+
+def _after(before: str, word: str) -> str:
+    login, colon, secret = word.partition(":")
+    if before in _LOGIN_OPTIONS and colon and not secret.isdigit():
+        return f"{login}:{MASK}"
+    if _SCHEME_ALONE.fullmatch(before) and word:
+        return MASK
+    names = _OPTION.fullmatch(before) and not word.startswith("--")
+    return without_secrets(word, before if names else "")
+
+
+def _names_one(name: str) -> bool:
+    return not _LEADS_TO_ONE.search(name)
+
+
+def _words_shown(text: str) -> str:
+    return _WORD.sub(lambda word: _word_shown(text, word), text)
+
+
+def _word_shown(text: str, word: "re.Match[str]") -> str:
+    """A word of a command line; `--password hunter2`, `API_KEY=...`: the one before names it."""
+    quote = word[0][0] if word[0][0] in "'\"" else ""
+    inner = word[0][1:].removesuffix(quote) if quote else word[0]
+    end = quote if word[0].endswith(quote) and len(word[0]) > 1 else ""
+    if _VARIABLE.fullmatch(inner) or _SCHEME_ALONE.fullmatch(inner):
+        return word[0]
+    named = _NAME_BEFORE.search(text[max(word.start() - _NAME_MAX, 0) : word.start()])
+    name = (named[1] or named[2]).lstrip("-") if named is not None else ""
+    if _OPTION.fullmatch(inner) and inner.startswith("--"):
+        name = ""
+    if looks_like_secret(inner, name if _names_one(name) else ""):
+        return f"{quote}{MASK}{end}"
+    return f"{quote}{_words_shown(inner)}{end}" if quote else inner

@@ -1,0 +1,216 @@
+"""Reads what is sound in a TOML text with faults of syntax, or with keys that are defined twice.
+
+`tomllib` stops at the first fault; here each statement is judged for itself, by `tomllib` too.
+What a broken statement would have said is unknown, and never the cause of another fault.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable
+
+from cluster_reconciler.actors.cli.document import UNKNOWN, Document
+from cluster_reconciler.actors.cli.faults import Path, WrittenFloat
+from cluster_reconciler.actors.cli.toml_positions import Lost, TomlWalk, put
+
+BROKEN_MAX = 20
+"""Faults of syntax that are told of one file: with more of them it is another kind of file."""
+
+TWICE = ("Cannot overwrite", "Cannot declare", "Cannot mutate", "Cannot redefine", "Duplicate")
+"""So begins what `tomllib` says of a key or table that is there already."""
+
+_KEY = r"[A-Za-z_][A-Za-z0-9_-]*"
+_KEYS = rf"{_KEY}(?:[ \t]*\.[ \t]*{_KEY})*"
+_HEADER = re.compile(rf"^[ \t]*\[\[?[ \t]*{_KEYS}[ \t]*\]\]?[ \t]*(?:#.*)?$", re.MULTILINE)
+_STATEMENT = re.compile(rf"{_HEADER.pattern}|^[ \t]*{_KEYS}[ \t]*=", re.MULTILINE)
+"""What can be told from the inside of a list or a text."""
+_HEADER_MEANT = re.compile(rf"(\[\[?)[ \t]*({_KEYS})[ \t]*(\]*)")
+_PAIR_MEANT = re.compile(rf'({_KEYS})[ \t]*=[ \t]*("""|\'\'\'|\[|\{{|)')
+_CLOSING = {
+    "[": re.compile(r"^[ \t]*\]", re.MULTILINE),
+    "{": re.compile(r"^[ \t]*\}", re.MULTILINE),
+}
+_DOT = re.compile(r"[ \t]*\.[ \t]*")
+
+_UNPLACED = ""
+"""Begins the places of keys whose table is unknown."""
+
+Refuse = Callable[[str, int, Path], None]
+"""Tells a fault: the words of `tomllib`, the position at which it began to read, and the place that
+stands there, as far as that is known."""
+
+
+def recover_toml(document: Document, text: str, refuse: Refuse) -> None:
+    """Fill the document with what is sound, and note what is not."""
+    recovery = _Recovery(document, text, refuse)
+    document.tree = recovery.tree
+    document.lines, document.columns = recovery.walk.lines, recovery.walk.columns
+    recovery.run()
+
+
+class _Values(TomlWalk):
+    """A walk that reads the values, too."""
+
+    def _scalar(self, written: str) -> object:
+        try:
+            return tomllib.loads(f"key = {written}", parse_float=WrittenFloat)["key"]
+        except ValueError:
+            raise Lost from None
+
+
+class _Recovery:
+    def __init__(self, document: Document, text: str, refuse: Refuse) -> None:
+        self.tree: dict[str, object] = {}
+        self.walk = _Values(text)
+        self._document = document
+        self._text = text
+        self._refuse = refuse
+        self._table: Path | None = ()
+        """None: nobody knows to which table the keys here belong."""
+        self._broken = 0
+
+    def run(self) -> None:
+        while self._broken < BROKEN_MAX and self.walk.more():
+            if self._text.startswith("[", self.walk.at):
+                self._header(self.walk.at)
+            else:
+                self._pair(self.walk.at)
+        if self.walk.at < len(self._text):
+            self._document.complete = False
+        for duplicate in self.walk.duplicates:
+            if duplicate[0][0] == _UNPLACED:
+                continue
+            self._document.duplicate(*duplicate)
+
+    def _header(self, start: int) -> None:
+        end = self._line_end(start)
+        if self._fault(start, end):
+            self.walk.at = end
+            self._tell(start)
+            self._table = self._meant(start)
+            if self._table is None:
+                self._document.complete = False
+            elif not self._open(self._table, UNKNOWN):
+                self._table = None
+            return
+        path: Path | None = self.walk.header()
+        self.walk.at = end
+        assert path, f"a table without a name: {self._text[start:end]!r}"
+        is_array = self._text.startswith("[[", start)
+        if not is_array and isinstance(path[-1], int):
+            path = self._another_entry(path[:-1], start)
+        if not self._open(path, {}):
+            self._in_the_way(path, start)
+            path = None
+        self._table = path
+
+    def _another_entry(self, array: Path, start: int) -> Path:
+        """`[groups]` below `[[groups]]`: it is told, and read as what it is meant to be."""
+        self.walk.duplicates.pop()
+        name = ".".join(str(key) for key in array if isinstance(key, str))
+        expected = f"[[{name}]] for one more entry of the list"
+        line, column = self.walk.numbers.place_at(start)
+        self._document.broken(expected, f"[{name}]", line, "write two brackets", column)
+        path = (*array, self.walk.entries[array])
+        self.walk.entries[array] += 1
+        self.walk.note(path, start)
+        return path
+
+    def _meant(self, start: int) -> Path | None:
+        """The place of a table whose header is broken."""
+        meant = _HEADER_MEANT.match(self._text, start)
+        if meant is None:
+            return None
+        is_array = meant[1] == "[[" or meant[3].startswith("]]")
+        return self.walk.table(_DOT.split(meant[2]), start, is_array=is_array)
+
+    def _pair(self, start: int) -> None:
+        found: tuple[Path, object] | None = None
+        try:
+            found = self.walk.pair(self._table if self._table is not None else (_UNPLACED, start))
+        except Lost:
+            self.walk.at = start
+        end = self._line_end(self.walk.at) if found is not None else self._end_of_broken(start)
+        self.walk.at = end
+        if found is not None and not self._fault(start, end):
+            self._put(*found, start)
+            return
+        meant = _PAIR_MEANT.match(self._text, start)
+        if meant is None or "\n" in self._text[start : end - 1]:
+            # Other keys may stand in what is passed over.
+            self._document.complete = False
+        path: Path = ()
+        if meant is not None and self._table is not None:
+            path = (*self._table, *_DOT.split(meant[1]))
+            self._put(path, UNKNOWN, start)
+        self._tell(start, path)
+
+    def _end_of_broken(self, start: int) -> int:
+        """Where it can be gone on after a pair that cannot be read."""
+        meant = _PAIR_MEANT.match(self._text, start)
+        line_end = self._line_end(start)
+        if meant is None or not meant[2]:
+            return line_end
+        if meant[2] not in _CLOSING:
+            # A text of several lines that never ends: all that follows stands in it.
+            return len(self._text)
+        header = _HEADER.search(self._text, line_end)
+        limit = header.start() if header is not None else len(self._text)
+        if closing := _CLOSING[meant[2]].search(self._text, line_end, limit):
+            return self._line_end(closing.end())
+        statement = _STATEMENT.search(self._text, line_end)
+        return statement.start() if statement is not None else len(self._text)
+
+    def _fault(self, start: int, end: int) -> bool:
+        """Whether the statement is no TOML; keys that stand twice in it are known already."""
+        try:
+            tomllib.loads(self._text[start:end])
+        except ValueError as error:
+            return not str(error).startswith(TWICE)
+        return False
+
+    def _tell(self, start: int, path: Path = ()) -> None:
+        """What is wrong there: `tomllib` gets all from there on, and stops at its first fault."""
+        self._broken += 1
+        try:
+            tomllib.loads(self._text[start:])
+        except ValueError as error:
+            self._refuse(str(error), start, path)
+
+    def _open(self, path: Path, content: object) -> bool:
+        """Whether there is a table at this place now."""
+        inner: object = self.tree
+        for number, key in enumerate(path, 1):
+            last = number == len(path)
+            fresh = content if last else [] if isinstance(path[number], int) else {}
+            if isinstance(inner, dict) and isinstance(key, str):
+                inner = inner.setdefault(key, fresh)
+            elif isinstance(inner, list) and isinstance(key, int) and key <= len(inner):
+                inner.extend([fresh] if key == len(inner) else [])
+                inner = inner[key]
+            else:
+                return False
+        return isinstance(inner, dict)
+
+    def _put(self, path: Path, value: object, start: int) -> None:
+        if self._table is not None and not put(self.tree, path, value):
+            self._in_the_way(path, start)
+
+    def _in_the_way(self, path: Path, start: int) -> None:
+        """Tell which part of the path is there already and no table, unless it is unknown."""
+        inner: object = self.tree
+        place: Path = ()
+        for key in path:
+            of_its_kind = isinstance(inner, dict if isinstance(key, str) else list)
+            if not of_its_kind:
+                break
+            inner = inner[key]  # type: ignore[index]  # it is there: something was in the way
+            place = (*place, key)
+        told = any(duplicate[0] == place for duplicate in self.walk.duplicates)
+        if inner is not UNKNOWN and not told:
+            again = self.walk.numbers.place_at(start)
+            self.walk.duplicates.append((place, again, self.walk.lines[place]))
+
+    def _line_end(self, at: int) -> int:
+        """The position behind the line."""
+        end = self._text.find("\n", at)
+        return end + 1 if end >= 0 else len(self._text)
