@@ -176,9 +176,16 @@ class Cluster:
         """Wait until the shape accepted last is reality; `timeout` in seconds, None: for ever.
         Raises NotConverged, which says what is missing, or DriverDied."""
         generation = self._driver.desired.shape.generation
-        if not self._wait_converged(generation, _seconds(timeout)):
-            raise NotConverged(self.status())
-        return self.status()
+        seconds = _seconds(timeout)
+        deadline = None if seconds is None else monotonic() + seconds
+        while True:
+            left = None if deadline is None else deadline - monotonic()
+            in_time = self._wait_converged(generation, left)
+            status = self.status()  # By now a loss may have been folded that no pass has seen yet.
+            if in_time and status.converged:
+                return status
+            if not in_time:
+                raise NotConverged(status)
 
     def status(self) -> ClusterStatus:
         """A snapshot.  Raises DriverDied."""
