@@ -131,7 +131,10 @@ def test_what_is_not_there_is_said_with_what_is(
 
 def test_an_operation_that_is_none_is_wrong_usage(log: Path) -> None:
     said = trace(log, "--operation", "create\x1b")
-    expected = "--operation: expected an operation such as op(3,1) or 3,1, found 'create\\x1b'\n"
+    expected = (
+        "trace --operation: expected an operation such as op(3,1) or 3,1, found 'create\\x1b'\n"
+        "`cluster-reconciler trace --help` tells more\n"
+    )
     assert said == Said(2, "", expected)
 
 

@@ -15,6 +15,7 @@ from cluster_reconciler.actors.cli.reports import EventLine, PlanReport, UpRepor
 from cluster_reconciler.actors.cli.shape_news import ShapeLine
 from cluster_reconciler.actors.cli.trace_document import HeaderEntry, TraceSummary
 from cluster_reconciler.actors.cli.trace_reading import Entry
+from cluster_reconciler.actors.cli.usage import UsageFault
 
 CODE = ("actors", "decider", "executors", "messages")
 DOCUMENTED = (
@@ -26,6 +27,7 @@ DOCUMENTED = (
     HeaderEntry,
     Entry,
     TraceSummary,
+    UsageFault,
 )
 """What a line or a document of `--json` can be."""
 

@@ -9,76 +9,96 @@ from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from cluster_reconciler.actors.cli.completion import SHELLS, NoCompletion, completion_script
 from cluster_reconciler.actors.cli.durations import parse_duration
+from cluster_reconciler.actors.cli.trace_reading import read_operation
+from cluster_reconciler.actors.cli.usage import PROGRAM, Kind, Parser, TextAsked
 
-PROGRAM = "cluster-reconciler"
 DRAIN_TIMEOUT = timedelta(minutes=2)
 ONCE_TIMEOUT = timedelta(minutes=10)
 
-_EXIT_CODES = """\
+_UNWRITTEN = """\
+  1    stdout could not be written
+"""
+_READER = """\
+  141  the reader of stdout went away
+"""
+
+_UP = f"""\
+Bring the cluster of a shape file up, keep it so, and take it down again.
+
+Without --once it stays in the foreground, prints a line for each change, and
+drains on Ctrl-C (or SIGTERM, SIGHUP).  A second signal ends it within two
+seconds and names what may be left.
+
+examples:
+  {PROGRAM} up examples/local.toml
+  {PROGRAM} up examples/local.toml --watch
+  {PROGRAM} up examples/local.toml --once --timeout 1m
+  {PROGRAM} up examples/local.toml --once --json | python3 -m json.tool
+  {PROGRAM} up examples/local.toml --json --trace run.jsonl -v
+
 exit codes:
   0    done, and drained cleanly
-  1    leases are left after the drain, or the driver died
+  1    leases are left after the drain, the driver died, or stdout could not be
+       written
   2    wrong usage, an invalid shape, or the cluster could not be started
   4    not converged within --timeout (drained)
   130, 143, 129   drained after SIGINT, SIGTERM, SIGHUP
   141  drained, because the reader of stdout went away
 """
 
-_UP = f"""\
-Bring the cluster of a shape file up, keep it so, and take it down again.
-
-Without --once it stays in the foreground, prints a line for each change, and drains on Ctrl-C
-(or SIGTERM, SIGHUP).  A second signal ends it within two seconds and names what may be left.
-
-examples:
-  {PROGRAM} up examples/local.toml
-  {PROGRAM} up examples/local.toml --once --timeout 1m
-  {PROGRAM} up examples/local.toml --once --json | python3 -m json.tool
-  {PROGRAM} up examples/local.toml --json --trace run.jsonl -v
-"""
-
 _VALIDATE = f"""\
-Read shape files and report every fault of each at once, with file, line and place.  Nothing is
-started.
+Read shape files and report every fault of each at once, with file, line and
+place.  Nothing is started.
 
 examples:
   {PROGRAM} validate examples/local.toml
+  {PROGRAM} validate new.toml --against old.toml
   {PROGRAM} validate --json shapes/*.yaml
 
 exit codes:
   0    every file is valid
-  2    some file is not
-"""
+{_UNWRITTEN}\
+  2    wrong usage, or some file is not valid
+{_READER}"""
 
 
 _PLAN = f"""\
-Say what it would do to go from one shape to another: which nodes are kept, added, removed, and
-replaced (and because of which field), in the order in which it would happen.  Nothing is started.
+Say what it would do to go from one shape to another: which nodes are kept,
+added, removed, and replaced (and because of which field), in the order in
+which it would happen.  Nothing is started.
 
 examples:
+  {PROGRAM} plan new.toml
   {PROGRAM} plan new.toml --from old.toml
   {PROGRAM} plan new.toml --from old.toml --exit-code --json
 
 exit codes:
   0    done
+{_UNWRITTEN}\
   2    wrong usage, or a file has faults
   3    the plan has changes (only with --exit-code)
-"""
+{_READER}"""
 
 _TRACE = f"""\
-Read a file that `up --trace` has written: one line for each message of the driver's mailbox, in the
-order in which they were handled, with what each one led to.
+Read a file that `up --trace` has written: one line for each message of the
+driver's mailbox, in the order in which they were handled, with what each one
+led to.
 
 examples:
   {PROGRAM} trace run.jsonl --node worker-1
+  {PROGRAM} trace run.jsonl --attempt 4
+  {PROGRAM} trace run.jsonl --operation 'op(4,1)'
   {PROGRAM} trace run.jsonl --summary
   {PROGRAM} trace run.jsonl --follow
 
 exit codes:
-  0    done
+  0    done, also when nothing matches, and when --follow ends by Ctrl-C
+{_UNWRITTEN}\
   2    wrong usage, or the file is no trace that can be read
-"""
+  130  Ctrl-C without --follow
+{_READER}"""
 
 
 class UpOptions(argparse.Namespace):
@@ -128,20 +148,73 @@ class TraceOptions(argparse.Namespace):
     no_color: bool
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The parser; `verb` in its result says which options the rest is."""
-    parser = argparse.ArgumentParser(
+def _time(text: str) -> timedelta:
+    try:
+        seconds: object = float(text)
+    except ValueError:
+        seconds = text
+    return parse_duration(seconds)
+
+
+def _named(text: str) -> str:
+    if not text.strip():
+        raise ValueError
+    return text
+
+
+def _attempt(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX) or int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
+def _operation(text: str) -> str:
+    try:
+        read_operation(text)
+    except ValueError:
+        raise ValueError from None
+    return text
+
+
+def _shell(text: str) -> str:
+    if text not in SHELLS:
+        raise ValueError
+    return text
+
+
+_DIGITS_MAX = 20
+"""Of an attempt: 2^64 has as many."""
+
+_TIME = Kind("a time such as 500ms, 90s, 10m or 1h", _time)
+_SHAPE_FILE = Kind("the name of a shape file", _named)
+_LOG_FILE = Kind("the name of a file for the log", _named)
+_TRACE_FILE = Kind("the name of a file for the trace", lambda text: Path(_named(text)))
+_NODE = Kind("the name of a node, such as worker-1", _named)
+_ATTEMPT = Kind("an attempt number, whole and 1 or more", _attempt)
+_OPERATION = Kind("an operation such as op(3,1) or 3,1", _operation)
+_SHELL = Kind(f"one of the shells {', '.join(SHELLS)}", _shell)
+
+
+def make_parser() -> Parser:
+    """The parser; `verb` in its result says which options the rest is.  Raises `WrongUsage`, and
+    `TextAsked` when a text is all that is wanted."""
+    parser = Parser(
         prog=PROGRAM,
         description="Declare node groups; the machines are made to match, and kept so.",
         epilog=f"{PROGRAM} VERB --help tells more, with examples.",
         allow_abbrev=False,
+        exit_on_error=False,
     )
-    parser.add_argument("--version", action="version", version=version_text())
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version, and end")
+    parser.add_argument(
+        "--completion", action=_Completion, type=_SHELL, metavar="SHELL",
+        help=f"print a script that completes what is typed, and end: {', '.join(SHELLS)}",
+    )  # fmt: skip
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    _add_up(_verb(verbs, "up", "bring a cluster up and keep it", _UP, _EXIT_CODES))
-    _add_validate(_verb(verbs, "validate", "check shape files", _VALIDATE, None))
-    _add_plan(_verb(verbs, "plan", "say what a change of a shape would do", _PLAN, None))
-    _add_trace(_verb(verbs, "trace", "read the log of a run's messages", _TRACE, None))
+    _add_up(_verb(verbs, "up", "bring a cluster up and keep it", _UP))
+    _add_validate(_verb(verbs, "validate", "check shape files", _VALIDATE))
+    _add_plan(_verb(verbs, "plan", "say what a change of a shape would do", _PLAN))
+    _add_trace(_verb(verbs, "trace", "read the log of a run's messages", _TRACE))
     return parser
 
 
@@ -154,41 +227,61 @@ def version_text() -> str:
     return f"{PROGRAM} {own} (Python {platform.python_version()})"
 
 
+class _Version(argparse.Action):
+    def __call__(self, *_: object) -> None:
+        raise TextAsked(version_text())
+
+
+class _Completion(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *rest: object) -> None:
+        try:
+            raise TextAsked(completion_script(parser, str(rest[1])))
+        except NoCompletion:
+            raise argparse.ArgumentError(
+                self,
+                "expected the package shtab, found none; it comes with "
+                f"`pip install '{PROGRAM}[completion]'`",
+            ) from None
+
+
 def _verb(
-    verbs: "argparse._SubParsersAction[argparse.ArgumentParser]",
-    name: str,
-    summary: str,
-    description: str,
-    epilog: str | None,
-) -> argparse.ArgumentParser:
+    verbs: "argparse._SubParsersAction[Parser]", name: str, summary: str, text: str
+) -> Parser:
+    description, examples, rest = text.partition("examples:")
     return verbs.add_parser(
         name,
         help=summary,
         description=description,
-        epilog=epilog,
+        epilog=examples + rest,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+        exit_on_error=False,
     )
 
 
-def _add_up(parser: argparse.ArgumentParser) -> None:
+def _add_up(parser: Parser) -> None:
     add = parser.add_argument
     add("file", metavar="FILE", help="the shape, in TOML, YAML or JSON")
     add("--once", action="store_true", help="converge, print the nodes, drain, and end")
     add(
-        "--timeout", type=_timeout, metavar="TIME",
+        "--timeout", type=_TIME, metavar="TIME",
         help="give up when not converged in so long, such as 90s or 10m; "
         "default: 10m with --once, else never",
     )  # fmt: skip
     add(
-        "--drain-timeout", type=_timeout, metavar="TIME", default=DRAIN_TIMEOUT,
+        "--drain-timeout", type=_TIME, metavar="TIME", default=DRAIN_TIMEOUT,
         help="give up the drain after so long and name what is left; default: 2m",
     )  # fmt: skip
     add("--json", action="store_true", help="data on stdout as JSON: one document with --once, "
         "else one object a line; prose goes to stderr")  # fmt: skip
     add("--watch", action="store_true", help="follow the file: a changed shape is planned and run")
-    add("--trace", type=Path, metavar="LOG", help="write every message of the driver to this file")
-    add("--log", metavar="FILE", help="write a log to this file as well")
+    add(
+        "--trace",
+        type=_TRACE_FILE,
+        metavar="LOG",
+        help="write every message of the driver to this file",
+    )
+    add("--log", type=_LOG_FILE, metavar="FILE", help="write a log to this file as well")
     add(
         "--no-color",
         action="store_true",
@@ -202,45 +295,38 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _add_validate(parser: argparse.ArgumentParser) -> None:
+def _add_validate(parser: Parser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="a shape in TOML, YAML or JSON")
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
     parser.add_argument(
-        "--against", metavar="OLD",
+        "--against", type=_SHAPE_FILE, metavar="OLD",
         help="also check that the file may follow this shape: same run, generation not lower, "
         "and counted up when the content differs",
     )  # fmt: skip
 
 
-def _add_plan(parser: argparse.ArgumentParser) -> None:
+def _add_plan(parser: Parser) -> None:
     add = parser.add_argument
     add("new", metavar="NEW", help="the shape to come, in TOML, YAML or JSON")
-    add("--from", dest="old", metavar="OLD", help="the shape that is; default: nothing is there")
+    add(
+        "--from", dest="old", type=_SHAPE_FILE, metavar="OLD",
+        help="the shape that is; default: nothing is there",
+    )  # fmt: skip
     add("--exit-code", action="store_true", help="exit with 3 when the plan has changes")
     add("--json", action="store_true", help="one JSON document on stdout")
     add("--no-color", action="store_true", help="no colours; NO_COLOR does it too")
 
 
-def _add_trace(parser: argparse.ArgumentParser) -> None:
+def _add_trace(parser: Parser) -> None:
     add = parser.add_argument
-    add("log", metavar="LOG", type=Path, help="a file that `up --trace` has written")
-    add("--node", metavar="NODE", help="only what concerns this node, such as worker-1")
-    add("--attempt", metavar="N", type=int, help="only what concerns this attempt")
-    add("--operation", metavar="OP", help="only what concerns this operation, such as op(3,1)")
+    add("log", metavar="LOG", type=_TRACE_FILE, help="a file that `up --trace` has written")
+    add("--node", type=_NODE, metavar="NODE", help="only what concerns this node, such as worker-1")
+    add("--attempt", type=_ATTEMPT, metavar="N", help="only what concerns this attempt")
+    add(
+        "--operation", type=_OPERATION, metavar="OP",
+        help="only what concerns this operation, such as op(3,1) or 3,1",
+    )  # fmt: skip
     add("--follow", action="store_true", help="go on as the file grows, until Ctrl-C")
     add("--summary", action="store_true", help="attempts, time in each stage, retries, slowest")
     add("--json", action="store_true", help="one object a line; one document with --summary")
     add("--no-color", action="store_true", help="no colours; NO_COLOR does it too")
-
-
-def _timeout(text: str) -> timedelta:
-    try:
-        seconds: object = float(text)
-    except ValueError:
-        seconds = text
-    try:
-        return parse_duration(seconds)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(
-            f"expected a time such as 500ms, 90s, 10m or 1h, found {text!r} ({error})"
-        ) from None

@@ -3,6 +3,7 @@
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from cluster_reconciler.actors.cli.arguments import (
     PlanOptions,
@@ -11,22 +12,32 @@ from cluster_reconciler.actors.cli.arguments import (
     ValidateOptions,
     make_parser,
 )
-from cluster_reconciler.actors.cli.exit_codes import LEFT_OR_DIED, READER_GONE, after_signal
-from cluster_reconciler.actors.cli.output import Output, prepare_streams
+from cluster_reconciler.actors.cli.encoding import as_json
+from cluster_reconciler.actors.cli.exit_codes import DONE, LEFT_OR_DIED, READER_GONE, after_signal
+from cluster_reconciler.actors.cli.output import Output, prepare_streams, stdout_is_closed
 from cluster_reconciler.actors.cli.plan import plan
 from cluster_reconciler.actors.cli.start_cluster import start_cluster
 from cluster_reconciler.actors.cli.trace import trace
 from cluster_reconciler.actors.cli.up import up
+from cluster_reconciler.actors.cli.usage import TextAsked, UsageFault, WrongUsage, asks_for_json
 from cluster_reconciler.actors.cli.validate import validate
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit code.  Wrong usage and --help exit by SystemExit."""
+    """Run the command line; the exit code."""
     prepare_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    verb = make_parser().parse_args(words).verb
     try:
+        verb = make_parser().parse_args(words).verb
+        if stdout_is_closed():
+            # Before anything is started that nobody could be told of.
+            _say("stdout is closed, nothing was done; lead it to a file, or to /dev/null")
+            return LEFT_OR_DIED
         return _VERBS[verb](words)
+    except TextAsked as asked:
+        return _to_a_reader(partial(_show, asked.text), colour=False)
+    except WrongUsage as wrong:
+        return _wrong_usage(wrong.fault, as_document=asks_for_json(words))
     except KeyboardInterrupt:
         return after_signal(2)
     except Exception as error:  # noqa: BLE001  # the last resort: one line, and what to do
@@ -34,6 +45,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "-vv" in words or "-vvv" in words:
             _say(traceback.format_exc())
         return LEFT_OR_DIED
+
+
+def _show(text: str, output: Output) -> int:
+    output.data(text)
+    return DONE
+
+
+def _wrong_usage(fault: UsageFault, *, as_document: bool) -> int:
+    output = Output(colour=False)
+    output.say(str(fault))
+    if as_document:
+        output.data(as_json(fault))
+    return fault.exit_code
 
 
 def _validate(words: list[str]) -> int:
@@ -59,7 +83,10 @@ def _to_a_reader(verb: Callable[[Output], int], *, colour: bool) -> int:
     code = verb(output)
     if not lost:
         return code
-    return READER_GONE if isinstance(lost[0], BrokenPipeError) else LEFT_OR_DIED
+    if isinstance(lost[0], BrokenPipeError):
+        return READER_GONE
+    output.say(f"stdout takes no more data: {lost[0].strerror}")
+    return LEFT_OR_DIED
 
 
 def _up(words: list[str]) -> int:

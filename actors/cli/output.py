@@ -4,6 +4,7 @@ A reader that went away (`| head`, a closed terminal, a full disk) never raises 
 failed write of data is told once, and everything after it goes nowhere.
 """
 
+import errno
 import os
 import sys
 import threading
@@ -34,7 +35,7 @@ class Output:
         self.live: LinesAbove | None = None
         """While it is there, lines for the terminal that stdout is go through it."""
         self._lock = threading.Lock()
-        self._gone = sys.stdout is None
+        self._gone = False
         self._colour = colour and not os.environ.get("NO_COLOR")
 
     @property
@@ -95,6 +96,8 @@ class Output:
         if self._gone:
             return
         try:
+            if stdout_is_closed():
+                raise OSError(errno.EBADF, "it is closed")
             _write_whole(sys.stdout, text)
         except OSError as error:
             self._gone = True
@@ -102,8 +105,19 @@ class Output:
             self.lost(error)
 
 
+def stdout_is_closed() -> bool:
+    """We were started without one (`>&-`)."""
+    return sys.stdout is None
+
+
 def prepare_streams() -> None:
-    """Let no character that a stream cannot encode raise."""
+    """Let no character that a stream cannot encode raise, and no file that is opened later take the
+    place of a stream that is closed: what is meant for the stream would be written into it."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -151,8 +165,10 @@ def _same_terminal() -> bool:
         return False
 
 
-def _to_nowhere(stream: TextIO) -> None:
+def _to_nowhere(stream: TextIO | None) -> None:
     """What is still buffered would raise again, with a traceback, when the interpreter ends."""
+    if stream is None:
+        return
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         try:

@@ -38,7 +38,8 @@ LINES_AT_ONCE = 500
 
 def trace(options: TraceOptions, output: Output) -> int:
     """The exit code: 0 when the trace was read, to its end or to where it breaks off (also when
-    nothing in it matches); 2 when there is no trace that can be read."""
+    nothing in it matches); 2 when there is no trace that can be read: with --json a `TraceSummary`
+    says so, also where entries were asked for."""
     stopped = threading.Event()
     told = output.lost
 
@@ -54,7 +55,7 @@ def trace(options: TraceOptions, output: Output) -> int:
     except TraceError as error:
         text = one_line(str(error))
         output.say(text)
-        if options.json and options.summary:
+        if options.json:
             output.data(as_json(TraceSummary(str(options.log), INVALID, error=text)))
         return INVALID
     return DONE
@@ -156,7 +157,7 @@ class _Telling:
                 "what is told of states, times and reasons after it may be wrong"
             )
         self._matching.see(replayed)
-        entry = self._reader.entry(replayed)
+        entry = self._reader.entry(replayed, self._replay.desired)
         if self._options.summary:
             self._summing.add(entry, replayed)
             return
