@@ -156,7 +156,7 @@ def _diff_group(
     old_count = before.count if before is not None else 0
     new_count = after.count if after is not None else 0
     common = _ids(group_id, 0, min(old_count, new_count))
-    changes = _diff_specs(old.nodes[common[0]], new.nodes[common[0]]) if common else ()
+    changes = diff_specs(old.nodes[common[0]], new.nodes[common[0]]) if common else ()
     return GroupDiff(
         group_id=group_id,
         old_count=before.count if before is not None else None,
@@ -182,7 +182,8 @@ def same_content(old: ClusterShape, new: ClusterShape) -> bool:
 # -- the fields of a spec -------------------------------------------------------------------------
 
 
-def _diff_specs(old: LogicalNodeSpec, new: LogicalNodeSpec) -> tuple[FieldChange, ...]:
+def diff_specs(old: LogicalNodeSpec, new: LogicalNodeSpec) -> tuple[FieldChange, ...]:
+    """The values that differ, but for those that say which node it is; secrets are hidden."""
     before, after = dict(_leaves(old, ())), dict(_leaves(new, ()))
     return tuple(
         _change(path, _leaf(before, path), _leaf(after, path))

@@ -53,15 +53,17 @@ class PhaseSummary(Struct, frozen=True, gc=False):
     longest_attempt: int
     going_on: int
     """How many are in it at the end."""
+    group: str | None = None
+    """None: of all groups together."""
 
 
 class ReasonSummary(Struct, frozen=True, gc=False):
-    """Failures for the same reason, but for numbers in its words."""
+    """Failures whose reasons begin alike: numbers, and what a node printed last, do not count."""
 
     what: str
     """`failed`: the attempt was over; `retry`: the effect was to be tried again."""
     reason: str
-    """In the words of the first one."""
+    """In the words of the first one; `…` at its end: it is longer."""
     count: int
     node: str
     """Of the latest one."""
@@ -109,6 +111,8 @@ class TraceSummary(Struct, frozen=True, tag="summary", tag_field="type"):
     refused: int = 0
     nodes: tuple[NodeSummary, ...] = ()
     phases: tuple[PhaseSummary, ...] = ()
+    group_phases: tuple[PhaseSummary, ...] = ()
+    """The same for each group, in the order of their names."""
     reasons: tuple[ReasonSummary, ...] = ()
     """The most frequent first."""
     operations: tuple[OperationsSummary, ...] = ()

@@ -11,11 +11,13 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cluster_reconciler.actors.cli.trace_deletions import why_deleted
 from cluster_reconciler.actors.events import ClusterEvent, EventKind
 from cluster_reconciler.actors.mailbox import correlate
 from cluster_reconciler.actors.mailbox_words import described, one_line
 from cluster_reconciler.actors.replay import NodeChange, Replayed
 from cluster_reconciler.actors.trace import OpaqueMessage
+from cluster_reconciler.decider import ExpandedShape
 from cluster_reconciler.messages import (
     DeadlineDue,
     ExecutorResult,
@@ -110,8 +112,8 @@ class Reader:
     def __init__(self) -> None:
         self._flights: dict[OperationId, Flight] = {}
 
-    def entry(self, replayed: Replayed) -> Entry:
-        """The message and what it led to."""
+    def entry(self, replayed: Replayed, desired: ExpandedShape) -> Entry:
+        """The message and what it led to; `desired`: what is asked for after it."""
         line = replayed.line
         message = line.message
         entry = Entry(line.sequence, line.at, type(message).__name__)
@@ -121,7 +123,7 @@ class Reader:
             entry = self._observed(entry, message)
         else:
             entry = replace(entry, text=described(message))
-        changes = tuple(self._changes(replayed, entry.text))
+        changes = tuple(self._changes(replayed, entry.text, desired))
         refused = None
         if changes and changes[0].what == "refused" and not isinstance(message, RunPass):
             refused, changes = _reason(changes[0].text), changes[1:]
@@ -146,7 +148,7 @@ class Reader:
             text=text.removeprefix(f"{operation} "),
         )
 
-    def _changes(self, replayed: Replayed, said: str) -> Iterator[Change]:
+    def _changes(self, replayed: Replayed, said: str, desired: ExpandedShape) -> Iterator[Change]:
         """`said`: what the message says, and need not be said again."""
         now = replayed.line.at
         by_node = {change.node: change for change in replayed.changes}
@@ -168,7 +170,7 @@ class Reader:
             )
         for event in replayed.events:
             change = by_node.get(event.node) if event.node is not None else None
-            yield _happened(event, change, said, replayed.expired)
+            yield _happened(event, change, said, replayed.expired, desired)
 
     def _take_off(self, operation: OperationId, flight: Flight) -> None:
         if len(self._flights) >= IN_FLIGHT_MAX:
@@ -206,6 +208,7 @@ def _happened(
     change: NodeChange | None,
     said: str,
     expired: tuple[OperationId, ...],
+    desired: ExpandedShape,
 ) -> Change:
     text, operation = event.text, None
     if event.kind in (EventKind.FAILED, EventKind.RETRY) and change is not None:
@@ -213,6 +216,9 @@ def _happened(
         pending = change.before.pending if change.before is not None else None
         if pending is not None and pending.id in expired:
             operation = str(pending.id)
+    if event.kind is EventKind.DELETING and change is not None:
+        why = why_deleted(change, desired)
+        text = f"{text}, {why}" if why else text
     return Change(event.kind.value, event.node, event.attempt, operation, text=text)
 
 

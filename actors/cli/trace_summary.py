@@ -32,11 +32,16 @@ REASONS_MAX = 1_000
 """Different reasons that are told apart; what comes beyond is counted together."""
 OTHER_REASONS = "other reasons"
 _REASON_LENGTH_MAX = 200
-_NUMBER = re.compile(r"\d+")
+OUTPUT_FOLLOWS = "; its last output: "
+_BEGINNING = 100
+"""Characters: reasons that begin alike for so long, numbers aside, are one."""
+_NUMBER = re.compile(r"[0-9a-f]*\d[0-9a-f]*")
+"""Also the hexadecimal ones in names of leases."""
 
 
 class _Node(Struct):
     provider: str
+    group: str
     attempts: int = 0
     attempt: int = 0
     failures: int = 0
@@ -81,7 +86,8 @@ class Summing:
         self._messages: Counter[str] = Counter()
         self._refused = 0
         self._nodes: dict[str, _Node] = {}
-        self._phases: dict[str, _Phase] = {}
+        self._phases: dict[tuple[str | None, str], _Phase] = {}
+        """By group, None for all together, and name."""
         self._reasons: dict[tuple[str, str], _Reason] = {}
         self._operations: dict[tuple[str, str], _Operations] = {}
         self._slowest: dict[str, list[tuple[float, int, SlowOperation]]] = {}
@@ -121,7 +127,9 @@ class Summing:
         if node is None:
             if now is None:
                 return
-            node = self._nodes[change.node] = _Node(now.record.desired.provider)
+            node = self._nodes[change.node] = _Node(
+                now.record.desired.provider, now.record.desired.group_id
+            )
         if now is None:
             self._enter(change.node, node, "gone", at)
             return
@@ -143,14 +151,15 @@ class Summing:
     def _leave(self, name: str, node: _Node, at: datetime, *, going_on: bool = False) -> None:
         if node.since is None or node.phase == "gone" or not self._concerns(name, node.attempt):
             return
-        phase = self._phases.setdefault(node.phase, _Phase())
         stay = at - node.since
         node.since = None if not going_on else node.since
-        phase.stays += 1
-        phase.total += stay
-        phase.going_on += going_on
-        if stay > phase.longest:
-            phase.longest, phase.node, phase.attempt = stay, name, node.attempt
+        for group in (None, node.group):
+            phase = self._phases.setdefault((group, node.phase), _Phase())
+            phase.stays += 1
+            phase.total += stay
+            phase.going_on += going_on
+            if stay > phase.longest:
+                phase.longest, phase.node, phase.attempt = stay, name, node.attempt
 
     def _troubles(self, name: str, node: _Node, was: ManagedNode | None, now: ManagedNode) -> None:
         same = was is not None and was.attempt == now.attempt
@@ -168,8 +177,10 @@ class Summing:
             self._reason("retry", name, now, now.retry.last_error)
 
     def _reason(self, what: str, name: str, now: ManagedNode, reason: str | None) -> None:
-        text = (reason or "no reason given")[:_REASON_LENGTH_MAX]
-        key = (what, _NUMBER.sub("0", text))
+        text = reason or "no reason given"
+        key = (what, beginning_of(text))
+        if len(text) > _REASON_LENGTH_MAX:
+            text = text[: _REASON_LENGTH_MAX - 1] + "…"
         if key not in self._reasons and len(self._reasons) >= REASONS_MAX:
             key, text = (what, OTHER_REASONS), OTHER_REASONS
         found = self._reasons.setdefault(key, _Reason(text))
@@ -252,8 +263,11 @@ class Summing:
                 for name, node in sorted(self._nodes.items())
                 if node.attempts
             ),
-            phases=tuple(
-                _phase(name, self._phases[name]) for name in _PHASES if name in self._phases
+            phases=self._phases_of(None),
+            group_phases=tuple(
+                phase
+                for group in sorted({group for group, _ in self._phases if group is not None})
+                for phase in self._phases_of(group)
             ),
             reasons=tuple(
                 ReasonSummary(what, found.reason, found.count, found.node, found.attempt)
@@ -275,6 +289,13 @@ class Summing:
             ),
         )  # fmt: skip
 
+    def _phases_of(self, group: str | None) -> tuple[PhaseSummary, ...]:
+        return tuple(
+            _phase(name, self._phases[group, name], group)
+            for name in _PHASES
+            if (group, name) in self._phases
+        )
+
 
 _PHASES = (*(str(stage) for stage in NodeStage), "ready", "deleting")
 
@@ -288,7 +309,13 @@ def phase_of(node: ManagedNode) -> str:
     return "ready" if node.record.ready else str(node.record.stage)
 
 
-def _phase(name: str, found: _Phase) -> PhaseSummary:
+def beginning_of(reason: str) -> str:
+    """What reasons that are alike have in common: their first words, numbers aside."""
+    said, _, _ = reason[: 4 * _BEGINNING].partition(OUTPUT_FOLLOWS)
+    return _NUMBER.sub("0", said)[:_BEGINNING]
+
+
+def _phase(name: str, found: _Phase, group: str | None) -> PhaseSummary:
     return PhaseSummary(
         name,
         found.stays,
@@ -297,4 +324,5 @@ def _phase(name: str, found: _Phase) -> PhaseSummary:
         found.node,
         found.attempt,
         found.going_on,
+        group,
     )

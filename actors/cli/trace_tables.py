@@ -12,11 +12,12 @@ from rich.text import Text
 from cluster_reconciler.actors.cli.durations import format_duration
 from cluster_reconciler.actors.cli.encoding import as_json
 from cluster_reconciler.actors.cli.output import Output
-from cluster_reconciler.actors.cli.trace_document import NodeSummary, TraceSummary
+from cluster_reconciler.actors.cli.trace_document import NodeSummary, PhaseSummary, TraceSummary
 from cluster_reconciler.actors.cli.trace_words import took_words
 from cluster_reconciler.actors.cli.words import counted, one_line
 
 NODES_SHOWN = 20
+GROUPS_SHOWN = 6
 REASONS_SHOWN = 10
 
 
@@ -79,7 +80,13 @@ def _head(summary: TraceSummary) -> list[str]:
 
 
 def _sections(summary: TraceSummary) -> list[_Section]:
-    made = (_nodes(summary), _phases(summary), _reasons(summary), _operations(summary))
+    made = (
+        _nodes(summary),
+        _phases(summary),
+        _group_phases(summary),
+        _reasons(summary),
+        _operations(summary),
+    )
     return [section for section in (*made, _slowest(summary)) if section.rows]
 
 
@@ -115,17 +122,34 @@ def _phases(summary: TraceSummary) -> _Section:
     return _Section(
         "time in each stage",
         ("STAGE", "TIMES", "MEAN", "LONGEST", "OF", "THERE NOW"),
+        tuple(_cells(*_phase(phase)) for phase in summary.phases),
+    )
+
+
+def _group_phases(summary: TraceSummary) -> _Section:
+    """Nothing where one group is all."""
+    groups = list(dict.fromkeys(phase.group for phase in summary.group_phases))
+    shown, left = groups[:GROUPS_SHOWN], len(groups) - GROUPS_SHOWN
+    return _Section(
+        "time in each stage, by group",
+        ("GROUP", "STAGE", "TIMES", "MEAN", "LONGEST", "OF", "THERE NOW"),
         tuple(
-            _cells(
-                phase.phase.replace("_", " "),
-                phase.stays,
-                took_words(phase.mean_seconds),
-                took_words(phase.longest_seconds),
-                f"{phase.longest_node} (attempt {phase.longest_attempt})",
-                phase.going_on,
-            )
-            for phase in summary.phases
+            _cells(phase.group, *_phase(phase))
+            for phase in summary.group_phases
+            if phase.group in shown and len(groups) > 1
         ),
+        f"and {counted(left, 'more group')}; --json has all" if left > 0 else "",
+    )
+
+
+def _phase(phase: PhaseSummary) -> tuple[object, ...]:
+    return (
+        phase.phase.replace("_", " "),
+        phase.stays,
+        took_words(phase.mean_seconds),
+        took_words(phase.longest_seconds),
+        f"{phase.longest_node} (attempt {phase.longest_attempt})",
+        phase.going_on,
     )
 
 
