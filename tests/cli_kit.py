@@ -22,12 +22,14 @@ PROGRAM = """
 import json, os, sys, threading, time
 from datetime import UTC, datetime, timedelta
 from cluster_reconciler.actors import *
+from cluster_reconciler.actors.cli import up_session
 from cluster_reconciler.actors.cli.arguments import UpOptions, make_parser
 from cluster_reconciler.actors.cli.output import prepare_streams
 from cluster_reconciler.actors.cli.up import up
 from cluster_reconciler.messages import *
 
 behaviour = json.loads(os.environ["BEHAVIOUR"])
+up_session.READER_S = behaviour.get("reader_s", up_session.READER_S)
 now = datetime.now(UTC)
 LEFT = (LeftLease("w-0", 1, "process", "lease-1", "run 7, node w-0, attempt 1", True, "stage x"),)
 
@@ -53,7 +55,7 @@ class Fake:
             raise NotConverged(status(False))
         raise ClusterError("closed")
 
-    def status(self):
+    def status(self, *, details=True):
         if behaviour.get("dies_later"):
             raise DriverDied("a late bug", LEFT)
         return status(True)

@@ -41,7 +41,8 @@ from cluster_reconciler.executors.provider import ProviderError
 from cluster_reconciler.messages import ShapeRefused
 
 READER_S = 10.0
-"""How long a reader that stalls is waited for with the report."""
+"""How long a reader that stalls is waited for with the report; before a word is said of it, and
+with the events before it, a fifth of that each."""
 
 _REFUSALS = (ShapeRefused, RunLocked, StartFailed, SwarmListenError, ProviderError, OSError)
 """A start that fails so has made nothing."""
@@ -236,7 +237,7 @@ class UpSession:
             self._failed(_told(error))
         bounded(lambda: cluster.close(drain=False), 5.0, None)
         if self._pump is not None:
-            self._pump.join(timeout=2)
+            self._pump.join(timeout=READER_S / 5)
         return code
 
     def _end(self, code: int) -> int:
