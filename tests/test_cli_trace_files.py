@@ -1,6 +1,7 @@
 """What `trace` says of files that are no trace, of another version, torn or damaged, and of
 questions that nothing answers: a word, and an exit code that agrees with it."""
 
+import gzip
 import os
 import subprocess
 import sys
@@ -36,9 +37,7 @@ def test_a_torn_last_line_costs_that_line_only(log: Path) -> None:
 
 def test_a_header_that_breaks_off_is_a_torn_file_too(log: Path) -> None:
     log.write_bytes(log.read_bytes()[:100])
-    assert trace(log) == Said(
-        0, "", f"{log} breaks off in its first line; what came before it was read\n"
-    )
+    assert trace(log) == Said(0, "", f"{log} breaks off in its first line; there is nothing else\n")
     assert trace(log, "--summary").out == f"{log}: nothing could be read\n"
 
 
@@ -73,6 +72,38 @@ def test_a_file_that_is_no_trace_is_refused(tmp_path: Path, content: bytes) -> N
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith(f"{path} is no trace")
     assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("flags", [(), ("--follow",), ("--summary",)])
+def test_what_else_a_file_is_is_named(log: Path, flags: tuple[str, ...]) -> None:
+    whole = log.read_bytes()
+    _, messages = whole.split(b"\n", 1)
+    found = {}
+    for name, content in (
+        ("packed", gzip.compress(whole)),
+        ("bytes", b"\x7fELF\0\0" + whole),
+        ("rotated", messages),
+        ("joined", whole + whole),
+    ):
+        log.write_bytes(content)
+        said = trace(log, *flags)
+        found[name] = (said.code, said.err.removeprefix(f"{log}"))
+    line = len(whole.splitlines()) + 1
+    assert found == {
+        "packed": (2, " is no trace as it is: it is compressed, by gzip; unpack it\n"),
+        "bytes": (2, " is no trace: it holds bytes that are no text\n"),
+        "rotated": (
+            2,
+            (
+                " is no trace from its beginning: it begins with a message, the header is missing "
+                "(was it rotated, or cut?); put its first part before it\n"
+            ),
+        ),
+        "joined": (
+            2,
+            f", line {line} begins another trace: two files were joined; split them there\n",
+        ),
+    }
 
 
 def test_a_file_that_is_not_there_is_named_with_the_one_that_was_meant(log: Path) -> None:
@@ -143,7 +174,7 @@ def test_a_trace_that_is_not_what_its_digests_say_is_told_of_once(log: Path) -> 
     log.write_bytes(text)
     said = trace(log, "--node", "worker-0")
     assert said.code == 0
-    assert said.err.startswith("the trace and its replay differ from line ")
+    assert said.err.startswith("the trace and its replay differ from here on, line ")
     assert said.err.count("\n") == 1
 
 

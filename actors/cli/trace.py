@@ -130,7 +130,8 @@ class _Telling:
             self._output.say("the file was written anew, by another run:")
         elif isinstance(item, TraceTorn):
             self._flush()
-            self._output.say(f"{one_line(item.reason)}; what came before it was read")
+            rest = "what came before it was read" if item.line > 1 else "there is nothing else"
+            self._output.say(f"{one_line(item.reason)}; {rest}")
 
     def _begin(self, header: TraceHeader) -> None:
         self._replay = Replay(header, quick=True)
@@ -153,7 +154,7 @@ class _Telling:
             self._differs = True
             first = one_line(str(self._replay.difference))
             self._output.say(
-                f"the trace and its replay differ from {first} on; "
+                f"the trace and its replay differ from here on, {first}; "
                 "what is told of states, times and reasons after it may be wrong"
             )
         self._matching.see(replayed)

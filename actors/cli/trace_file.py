@@ -27,6 +27,19 @@ POLL_S = 0.1
 _BEGINS = b'{"type":"header"'
 """The first bytes of every trace; a file that begins otherwise is none, however it ends."""
 
+_MESSAGE_BEGINS = b'{"type":"message"'
+_ANOTHER_HEADER = "Invalid value 'header'"
+"""So the decoder of messages begins when it finds a header."""
+
+_COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"\xfd7zXZ\x00": "xz",
+    b"BZh": "bzip2",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PK\x03\x04": "zip",
+}
+"""By the first bytes of such a file."""
+
 
 class CaughtUp(msgspec.Struct, frozen=True):
     """All that is there has been read: who follows may show it now."""
@@ -54,10 +67,31 @@ def check_readable(path: Path) -> None:
         raise TraceError(f"{name}: expected a trace, found no such file{_meant(path)}") from None
     except (OSError, ValueError) as error:
         raise TraceError(f"{name}: expected a trace, it cannot be read: {_why(error)}") from error
-    if stat.S_ISREG(mode) or stat.S_ISFIFO(mode):
+    if stat.S_ISREG(mode):
+        _check_beginning(path, name)
+        return
+    if stat.S_ISFIFO(mode):
         return
     what = "a directory" if stat.S_ISDIR(mode) else "something that is no file"
     raise TraceError(f"{name}: expected a file that `up --trace` wrote, found {what}")
+
+
+def _check_beginning(path: Path, name: str) -> None:
+    try:
+        with path.open("rb") as file:
+            found = file.read(512)
+    except OSError as error:
+        raise TraceError(f"{name}: expected a trace, it cannot be read: {_why(error)}") from error
+    for begins, by in _COMPRESSED.items():
+        if found.startswith(begins):
+            raise TraceError(f"{name} is no trace as it is: it is compressed, by {by}; unpack it")
+    if b"\0" in found:
+        raise TraceError(f"{name} is no trace: it holds bytes that are no text")
+    if found.startswith(_MESSAGE_BEGINS):
+        raise TraceError(
+            f"{name} is no trace from its beginning: it begins with a message, the header is "
+            "missing (was it rotated, or cut?); put its first part before it"
+        )
 
 
 def read_whole(path: Path) -> Iterator[Item]:
@@ -76,6 +110,8 @@ def read_whole(path: Path) -> Iterator[Item]:
             yield item
     except OSError as error:
         raise TraceError(f"{printable(str(path))} cannot be read: {_why(error)}") from error
+    except TraceError as error:
+        raise _joined(error) from error
     except ValueError as error:  # Bytes that are no text.
         raise TraceError(f"{printable(str(path))} is no trace: {error}") from error
 
@@ -141,7 +177,16 @@ def _read(path: Path, number: int, raw: bytes) -> TraceLine:
         return _decode_line(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         name = printable(str(path))
-        raise TraceError(f"{name}, line {number} cannot be read: {error}") from error
+        told = TraceError(f"{name}, line {number} cannot be read: {error}")
+        raise _joined(told) from error
+
+
+def _joined(error: TraceError) -> TraceError:
+    """The error, in better words where a second trace begins in the middle of the file."""
+    place, found, _ = str(error).partition(f" cannot be read: {_ANOTHER_HEADER}")
+    if not found:
+        return error
+    return TraceError(f"{place} begins another trace: two files were joined; split them there")
 
 
 def _begins_otherwise(path: Path, first: bytes) -> bool:
