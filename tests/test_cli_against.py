@@ -40,6 +40,8 @@ def test_another_run() -> None:
             "run_id",
             2,
             hint="a cluster keeps its run_id for life; another run is another cluster",
+            column=1,
+            source="run_id: 8",
         ),
     )
 
@@ -54,6 +56,8 @@ def test_a_lower_generation() -> None:
             "generation",
             3,
             hint=COUNT_UP,
+            column=1,
+            source="generation: 3",
         ),
     )
 
@@ -69,6 +73,8 @@ def test_other_content_of_the_same_generation() -> None:
             "generation",
             3,
             hint=COUNT_UP,
+            column=1,
+            source="generation: 1",
         ),
     )
 

@@ -33,7 +33,9 @@ def test_one_broken_file_among_sound_ones_exits_2_and_all_are_reported(
     assert main(["validate", "broken.toml", "sound.yaml"]) == 2
     assert capsys.readouterr() == (
         (
-            'broken.toml:2: gruops: expected a known key, found "gruops" (did you mean "groups"?)\n'
+            'broken.toml:2:1: gruops: expected a known key, found "gruops" (did you mean '
+            '"groups"?)\n'
+            "     2 | gruops = []\n"
             "sound.yaml: valid: run 7, 2 nodes in 1 group\n"
         ),
         "",
@@ -61,6 +63,8 @@ def test_json_is_one_document_of_the_documented_shape_that_agrees_with_the_exit_
             "line": 2,
             "nearest": "groups",
             "hint": None,
+            "column": 1,
+            "source": "gruops = []",
         }
     ]
     assert msgspec.json.decode(printed.out, type=ValidateReport).files[1].nodes == 2

@@ -344,8 +344,8 @@ def test_a_time_to_join_after_that_is_none_is_a_fault(tmp_path: Path) -> None:
     [fault] = load(str(tmp_path / "shape.toml")).faults
 
     assert str(fault).endswith(
-        "shape.toml:11: groups[0].shape.options.join_after: expected a time below a day, such as "
-        '"500ms" or "2s", found the string "soon"'
+        "shape.toml:11:13: groups[0].shape.options.join_after: expected a time below a day, such "
+        'as "500ms" or "2s", found the string "soon"'
     )
 
 
@@ -357,7 +357,7 @@ def test_a_token_in_place_of_its_reference_is_a_fault_that_does_not_quote_it(
     [fault] = load(str(tmp_path / "shape.toml")).faults
 
     assert str(fault).endswith(
-        "shape.toml:11: groups[0].swarm_join.join_token_ref: expected a reference to a secret: "
+        "shape.toml:11:1: groups[0].swarm_join.join_token_ref: expected a reference to a secret: "
         '"env:NAME" or "file:PATH", found a string that names none'
     )
 

@@ -15,7 +15,7 @@ BROKEN = [
 """,
         [
             (
-                'shape.json:3: groups[0].cuont: expected a known key, found "cuont" '
+                'shape.json:3:3: groups[0].cuont: expected a known key, found "cuont" '
                 '(did you mean "count"?)'
             ),
         ],
@@ -25,7 +25,10 @@ BROKEN = [
         """\
 {"run_id": 1}""",
         [
-            ("shape.json:1: groups: expected a list of groups ([[groups]] in TOML), found nothing"),
+            (
+                "shape.json:1:1: groups: expected a list of groups ([[groups]] in TOML), found "
+                "nothing; add this key"
+            ),
         ],
         id="missing_groups",
     ),
@@ -35,7 +38,7 @@ BROKEN = [
 "groups": []}""",
         [
             (
-                "shape.json:1: run_id: expected an integer from 0 to 2^63 - 1, found "
+                "shape.json:1:2: run_id: expected an integer from 0 to 2^63 - 1, found "
                 "the boolean true"
             ),
         ],
@@ -47,7 +50,7 @@ BROKEN = [
  "groups": [{"group_id": "w", "role": "r", "count": 1000001, "provider": "process"}]}""",
         [
             (
-                "shape.json:2: groups[0].count: expected an integer from 0 to 1000000, "
+                "shape.json:2:44: groups[0].count: expected an integer from 0 to 1000000, "
                 "found the number 1000001"
             ),
         ],
@@ -58,7 +61,7 @@ BROKEN = [
 {"run_id": 1, "groups": [{"group_id": "w", "role": "r", "count": NaN, "provider": "process"}]}""",
         [
             (
-                "shape.json:1: groups[0].count: expected an integer from 0 to 1000000, "
+                "shape.json:1:57: groups[0].count: expected an integer from 0 to 1000000, "
                 "found the number nan"
             ),
         ],
@@ -69,10 +72,10 @@ BROKEN = [
 {"run_id": 1, "groups": [{"group_id": "a b/c", "role": "", "count": 1, "provider": "process"}]}""",
         [
             (
-                "shape.json:1: groups[0].group_id: expected a name without spaces and "
+                "shape.json:1:27: groups[0].group_id: expected a name without spaces and "
                 'slashes, found "a b/c"'
             ),
-            "shape.json:1: groups[0].role: expected a name, found an empty string",
+            "shape.json:1:48: groups[0].role: expected a name, found an empty string",
         ],
         id="bad_group_id",
     ),
@@ -83,11 +86,11 @@ BROKEN = [
 "count": 1}]}""",
         [
             (
-                "shape.json:2: run_id: expected each key only once, found it again, "
+                "shape.json:2:1: run_id: expected each key only once, found it again, "
                 "first on line 1; remove one of the two"
             ),
             (
-                "shape.json:3: groups[0].count: expected each key only once, found it "
+                "shape.json:3:1: groups[0].count: expected each key only once, found it "
                 "again, first on line 2; remove one of the two"
             ),
         ],
@@ -99,11 +102,11 @@ BROKEN = [
              "boot": {"args": ["a\u0000"]}}]}""",
         [
             (
-                "shape.json:2: groups[0].role: expected a name without NUL and lone "
+                "shape.json:2:31: groups[0].role: expected a name without NUL and lone "
                 'surrogates, found the string "\\ud800"'
             ),
             (
-                "shape.json:3: groups[0].boot.args[0]: expected a string without NUL "
+                "shape.json:3:32: groups[0].boot.args[0]: expected a string without NUL "
                 'and lone surrogates, found the string "a\\u0000"'
             ),
         ],
@@ -116,7 +119,7 @@ BROKEN = [
 }""",
         [
             (
-                'shape.json:3: expected a key in double quotes, found "}"; JSON has no '
+                'shape.json:3:1: expected a key in double quotes, found "}"; JSON has no '
                 "comma before }"
             ),
         ],
@@ -127,7 +130,10 @@ BROKEN = [
 {"run_id": 1, // one
 "groups": []}""",
         [
-            ('shape.json:1: expected a key in double quotes, found "// one"; JSON has no comments'),
+            (
+                'shape.json:1:15: expected a key in double quotes, found "// one"; JSON has no '
+                "comments"
+            ),
         ],
         id="comment",
     ),
@@ -136,7 +142,7 @@ BROKEN = [
 {"run_id": 1,
 "groups": [""",
         [
-            "shape.json:2: expected a value, found the end of the file",
+            "shape.json:2:12: expected a value, found the end of the file",
         ],
         id="cut_off",
     ),
@@ -145,7 +151,7 @@ BROKEN = [
 {'run_id': 1}""",
         [
             (
-                "shape.json:1: expected a key in double quotes, "
+                "shape.json:1:2: expected a key in double quotes, "
                 """found "'run_id': 1}"; use double quotes"""
             ),
         ],
@@ -164,7 +170,7 @@ BROKEN = [
         """\
 [1]""",
         [
-            "shape.json:1: expected a table, found a list",
+            "shape.json:1:1: expected a table, found a list",
         ],
         id="wrong_top",
     ),
@@ -172,7 +178,7 @@ BROKEN = [
         r"""{"run_id": 1, "groups": [], "a\u001b[31m": 1}""",
         [
             (
-                'shape.json:1: ["a\\u001b[31m"]: expected one of the keys run_id, '
+                'shape.json:1:29: ["a\\u001b[31m"]: expected one of the keys run_id, '
                 "groups, generation, retry, limits, swarm, providers, found "
                 '"a\\u001b[31m"'
             ),

@@ -18,7 +18,7 @@ provider = "process"
 """,
         [
             (
-                'shape.toml:5: groups[0].cuont: expected a known key, found "cuont" '
+                'shape.toml:5:1: groups[0].cuont: expected a known key, found "cuont" '
                 '(did you mean "count"?)'
             ),
         ],
@@ -37,7 +37,7 @@ zzz = 1
 """,
         [
             (
-                "shape.toml:8: swarm.zzz: expected one of the keys listen, heartbeat, "
+                "shape.toml:8:1: swarm.zzz: expected one of the keys listen, heartbeat, "
                 'grace, advertise, found "zzz"'
             ),
         ],
@@ -49,10 +49,19 @@ zzz = 1
 group_id = "w"
 """,
         [
-            ("shape.toml: run_id: expected an integer from 0 to 2^63 - 1, found nothing"),
-            ("shape.toml:1: groups[0].count: expected an integer from 0 to 1000000, found nothing"),
-            "shape.toml:1: groups[0].provider: expected a name, found nothing",
-            "shape.toml:1: groups[0].role: expected a name, found nothing",
+            (
+                "shape.toml: run_id: expected an integer from 0 to 2^63 - 1, found nothing; add "
+                "this key"
+            ),
+            (
+                "shape.toml:1:1: groups[0].count: expected an integer from 0 to 1000000, found "
+                "nothing; add this key"
+            ),
+            (
+                "shape.toml:1:1: groups[0].provider: expected a provider (process), found "
+                "nothing; add this key"
+            ),
+            "shape.toml:1:1: groups[0].role: expected a name, found nothing; add this key",
         ],
         id="missing_keys",
     ),
@@ -67,7 +76,7 @@ provider = "process"
 """,
         [
             (
-                "shape.toml:1: run_id: expected an integer from 0 to 2^63 - 1, found "
+                "shape.toml:1:1: run_id: expected an integer from 0 to 2^63 - 1, found "
                 'the string "1"; write it without quotes'
             ),
         ],
@@ -84,7 +93,7 @@ provider = "process"
 """,
         [
             (
-                "shape.toml:1: run_id: expected an integer from 0 to 2^63 - 1, found "
+                "shape.toml:1:1: run_id: expected an integer from 0 to 2^63 - 1, found "
                 "the boolean true"
             ),
         ],
@@ -100,7 +109,7 @@ count = 1
 provider = "process"
 """,
         [
-            ("shape.toml:4: groups[0].role: expected a name, found the date or time 2024-01-01"),
+            ("shape.toml:4:1: groups[0].role: expected a name, found the date or time 2024-01-01"),
         ],
         id="date_for_a_string",
     ),
@@ -117,7 +126,7 @@ verify_commands = "ls"
 """,
         [
             (
-                "shape.toml:8: groups[0].boot.verify_commands: expected a list of "
+                "shape.toml:8:1: groups[0].boot.verify_commands: expected a list of "
                 'shell command lines, found the string "ls"; put it in brackets: [...]'
             ),
         ],
@@ -130,7 +139,10 @@ run_id = 1
 group_id = "w"
 """,
         [
-            ("shape.toml:2: groups: expected a list of groups ([[groups]] in TOML), found a table"),
+            (
+                "shape.toml:2:1: groups: expected a list of groups ([[groups]] in TOML), found a "
+                "table"
+            ),
         ],
         id="table_for_a_list",
     ),
@@ -145,7 +157,7 @@ provider = "process"
 """,
         [
             (
-                "shape.toml:5: groups[0].count: expected an integer from 0 to 1000000, "
+                "shape.toml:5:1: groups[0].count: expected an integer from 0 to 1000000, "
                 "found the number -1"
             ),
         ],
@@ -166,7 +178,7 @@ count = 2
 provider = "process"
 """,
         [
-            ("shape.toml:2: groups: expected at most 1000000 nodes together, found 1000001"),
+            ("shape.toml:2:1: groups: expected at most 1000000 nodes together, found 1000001"),
         ],
         id="too_many_nodes_together",
     ),
@@ -184,11 +196,11 @@ min_up_mbps = inf
 """,
         [
             (
-                "shape.toml:8: groups[0].shape.min_reliability: expected a number from "
+                "shape.toml:8:1: groups[0].shape.min_reliability: expected a number from "
                 "0 to 1, found the number nan"
             ),
             (
-                "shape.toml:9: groups[0].shape.min_up_mbps: expected a number of at "
+                "shape.toml:9:1: groups[0].shape.min_up_mbps: expected a number of at "
                 "least 0, found the number inf"
             ),
         ],

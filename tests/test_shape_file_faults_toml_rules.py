@@ -18,7 +18,7 @@ provider = "proces"
 """,
         [
             (
-                "shape.toml:6: groups[0].provider: expected a known provider "
+                "shape.toml:6:1: groups[0].provider: expected a known provider "
                 '(process), found "proces" (did you mean "process"?)'
             ),
         ],
@@ -36,7 +36,7 @@ provider = "big"
 """,
         [
             (
-                "shape.toml:7: providers.big: expected a known kind of provider "
+                "shape.toml:7:1: providers.big: expected a known kind of provider "
                 '(process), found "big"; give it a kind: kind = "process"'
             ),
         ],
@@ -55,7 +55,7 @@ kind = "proces"
 """,
         [
             (
-                "shape.toml:8: providers.big.kind: expected a known kind of provider "
+                "shape.toml:8:1: providers.big.kind: expected a known kind of provider "
                 '(process), found "proces" (did you mean "process"?)'
             ),
         ],
@@ -77,7 +77,7 @@ state_dir = "x"
 """,
         [
             (
-                "shape.toml:11: providers.big.state_dir: expected a directory of its "
+                "shape.toml:11:1: providers.big.state_dir: expected a directory of its "
                 'own, found "x", which is also that of "process"'
             ),
         ],
@@ -96,11 +96,11 @@ in_flight = 0
 """,
         [
             (
-                "shape.toml:7: limits.procss: expected a known provider (process), "
+                "shape.toml:7:1: limits.procss: expected a known provider (process), "
                 'found "procss" (did you mean "process"?)'
             ),
             (
-                "shape.toml:8: limits.procss.in_flight: expected an integer from 1 to "
+                "shape.toml:8:1: limits.procss.in_flight: expected an integer from 1 to "
                 "1000000, found the number 0"
             ),
         ],
@@ -122,7 +122,7 @@ provider = "process"
 """,
         [
             (
-                "shape.toml:8: groups[1].group_id: expected a name of its own, found "
+                "shape.toml:8:1: groups[1].group_id: expected a name of its own, found "
                 '"w", which is also the name of groups[0] on line 2; rename one'
             ),
         ],
@@ -140,7 +140,7 @@ run_id = 2
 """,
         [
             (
-                "shape.toml:7: groups[0].run_id: expected the run_id of the file, "
+                "shape.toml:7:1: groups[0].run_id: expected the run_id of the file, "
                 "found the number 2; leave it out"
             ),
         ],
@@ -156,11 +156,15 @@ jitter = 0
 """,
         [
             (
-                "shape.toml:2: run_id: expected each key only once, found it again, "
+                "shape.toml: groups: expected a list of groups ([[groups]] in TOML), found "
+                "nothing; add this key"
+            ),
+            (
+                "shape.toml:2:1: run_id: expected each key only once, found it again, "
                 "first on line 1; remove one of the two"
             ),
             (
-                "shape.toml:5: retry: expected each key only once, found it again, "
+                "shape.toml:5:1: retry: expected each key only once, found it again, "
                 "first on line 3; remove one of the two"
             ),
         ],
@@ -183,25 +187,25 @@ operation_timeout = true
 """,
         [
             (
-                "shape.toml:8: retry.initial_delay: expected a duration such as "
+                "shape.toml:8:1: retry.initial_delay: expected a duration such as "
                 '"500ms", "10s", "2m" or "1h", or a number of seconds, found the '
                 'string "5"; a unit is missing'
             ),
             (
-                'shape.toml:9: retry.max_delay: expected a duration such as "500ms", '
+                'shape.toml:9:1: retry.max_delay: expected a duration such as "500ms", '
                 '"10s", "2m" or "1h", or a number of seconds, found the string "1 week"'
             ),
             (
-                "shape.toml:10: retry.join_timeout: expected a duration such as "
+                "shape.toml:10:1: retry.join_timeout: expected a duration such as "
                 '"500ms", "10s", "2m" or "1h", or a number of seconds, found the '
                 "number -1; it is negative"
             ),
             (
-                "shape.toml:11: retry.least_delay: expected a duration greater than 0, "
+                "shape.toml:11:1: retry.least_delay: expected a duration greater than 0, "
                 "found the number 0"
             ),
             (
-                "shape.toml:12: retry.operation_timeout: expected a duration such as "
+                "shape.toml:12:1: retry.operation_timeout: expected a duration such as "
                 '"500ms", "10s", "2m" or "1h", or a number of seconds, found the '
                 "boolean true"
             ),
@@ -220,7 +224,7 @@ provider = "process"
 jitter = 1.5
 """,
         [
-            ("shape.toml:8: retry.jitter: expected a number from 0 to 1, found the number 1.5"),
+            ("shape.toml:8:1: retry.jitter: expected a number from 0 to 1, found the number 1.5"),
         ],
         id="share_out_of_bounds",
     ),
@@ -237,7 +241,7 @@ listen = "localhost"
 """,
         [
             (
-                "shape.toml:8: swarm.listen: expected host:port with a port from 0 to "
+                "shape.toml:8:1: swarm.listen: expected host:port with a port from 0 to "
                 '65535, such as "127.0.0.1:0", found the string "localhost"'
             ),
         ],
@@ -257,7 +261,7 @@ grace = "1s"
 """,
         [
             (
-                "shape.toml:9: swarm.grace: expected a duration greater than the "
+                "shape.toml:9:1: swarm.grace: expected a duration greater than the "
                 "heartbeat (2s), found 1s"
             ),
         ],
@@ -276,8 +280,8 @@ host_path = "/a"
 """,
         [
             (
-                "shape.toml:7: groups[0].boot.mounts[0].container_path: expected a "
-                "path, found nothing"
+                "shape.toml:7:1: groups[0].boot.mounts[0].container_path: expected a "
+                "path, found nothing; add this key"
             ),
         ],
         id="mount_without_a_place",
@@ -287,7 +291,11 @@ host_path = "/a"
 run_id =
 """,
         [
-            "shape.toml:1: expected a value, found the end of the line",
+            (
+                "shape.toml: groups: expected a list of groups ([[groups]] in TOML), found "
+                "nothing; add this key"
+            ),
+            "shape.toml:1:9: run_id: expected a value, found the end of the line",
         ],
         id="missing_value",
     ),
@@ -296,7 +304,7 @@ run_id =
 run_id 1
 """,
         [
-            'shape.toml:1: expected an equals sign after the key, found "1"',
+            'shape.toml:1:8: expected an equals sign after the key, found "1"',
         ],
         id="missing_equals_sign",
     ),
@@ -305,7 +313,11 @@ run_id 1
 run_id = 1 2
 """,
         [
-            'shape.toml:1: expected the end of the line after the value, found "2"',
+            (
+                "shape.toml: groups: expected a list of groups ([[groups]] in TOML), found "
+                "nothing; add this key"
+            ),
+            'shape.toml:1:12: run_id: expected the end of the line after the value, found "2"',
         ],
         id="text_after_the_value",
     ),
@@ -315,7 +327,18 @@ run_id = 1
 x = "abc
 """,
         [
-            ("shape.toml:2: expected a string that ends on its line, found the end of the line"),
+            (
+                "shape.toml: groups: expected a list of groups ([[groups]] in TOML), found "
+                "nothing; add this key"
+            ),
+            (
+                "shape.toml:2:1: x: expected one of the keys run_id, groups, generation, retry, "
+                'limits, swarm, providers, found "x"'
+            ),
+            (
+                "shape.toml:2:9: x: expected a string that ends on its line, found the end of "
+                "the line"
+            ),
         ],
         id="open_string",
     ),
@@ -325,7 +348,18 @@ run_id = 1
 x = [1, 2
 """,
         [
-            ("shape.toml:3: expected a closing ] or a comma, found the end of the file"),
+            (
+                "shape.toml: groups: expected a list of groups ([[groups]] in TOML), found "
+                "nothing; add this key"
+            ),
+            (
+                "shape.toml:2:1: x: expected one of the keys run_id, groups, generation, retry, "
+                'limits, swarm, providers, found "x"'
+            ),
+            (
+                "shape.toml:3: x: expected a closing ] or a comma, found the end of the file; it "
+                "begins on line 2"
+            ),
         ],
         id="open_list",
     ),

@@ -18,7 +18,7 @@ groups:
 """,
         [
             (
-                'shape.yaml:5: groups[0].cuont: expected a known key, found "cuont" '
+                'shape.yaml:5:3: groups[0].cuont: expected a known key, found "cuont" '
                 '(did you mean "count"?)'
             ),
         ],
@@ -36,7 +36,7 @@ limit:
   process: {in_flight: 1}
 """,
         [
-            ('shape.yaml:7: limit: expected a known key, found "limit" (did you mean "limits"?)'),
+            'shape.yaml:7:1: limit: expected a known key, found "limit" (did you mean "limits"?)',
         ],
         id="unknown_section",
     ),
@@ -50,7 +50,10 @@ groups:
   provider: process
 """,
         [
-            ("shape.yaml:1: run_id: expected an integer from 0 to 2^63 - 1, found the number 1.5"),
+            (
+                "shape.yaml:1:1: run_id: expected an integer from 0 to 2^63 - 1, found the "
+                "number 1.5"
+            ),
         ],
         id="fraction_for_an_integer",
     ),
@@ -65,7 +68,7 @@ groups:
 """,
         [
             (
-                "shape.yaml:4: groups[0].role: expected a name, found the number 1.10; "
+                "shape.yaml:4:3: groups[0].role: expected a name, found the number 1.10; "
                 'quote it: "1.10"'
             ),
         ],
@@ -84,16 +87,16 @@ groups:
 """,
         [
             (
-                "shape.yaml:8: groups[0].boot.env.DEBUG: expected a string, found the "
+                "shape.yaml:8:11: groups[0].boot.env.DEBUG: expected a string, found the "
                 'boolean true; quote it: "true"'
             ),
             (
-                "shape.yaml:8: groups[0].boot.env.EMPTY: expected a string, found "
-                'nothing (null); quote it: ""'
+                "shape.yaml:8:24: groups[0].boot.env.LEVEL: expected a string, found the "
+                'number 10; quote it: "10"'
             ),
             (
-                "shape.yaml:8: groups[0].boot.env.LEVEL: expected a string, found the "
-                'number 10; quote it: "10"'
+                "shape.yaml:8:35: groups[0].boot.env.EMPTY: expected a string, found "
+                'nothing (null); quote it: ""'
             ),
         ],
         id="boolean_for_a_string",
@@ -111,7 +114,7 @@ groups:
 """,
         [
             (
-                "shape.yaml:8: groups[0].shape.require_verified: expected true or "
+                "shape.yaml:8:5: groups[0].shape.require_verified: expected true or "
                 'false, found the string "yes"; write true'
             ),
         ],
@@ -128,7 +131,7 @@ groups:
 """,
         [
             (
-                "shape.yaml:1: run_id: expected an integer from 0 to 2^63 - 1, found "
+                "shape.yaml:1:1: run_id: expected an integer from 0 to 2^63 - 1, found "
                 'the string "012"; write 12'
             ),
         ],
@@ -145,7 +148,7 @@ groups:
 retry: 5
 """,
         [
-            "shape.yaml:7: retry: expected a table [retry], found the number 5",
+            "shape.yaml:7:1: retry: expected a table [retry], found the number 5",
         ],
         id="number_for_a_table",
     ),
@@ -160,7 +163,7 @@ groups:
 retry:
 """,
         [
-            "shape.yaml:7: retry: expected a table [retry], found nothing (null)",
+            "shape.yaml:7:1: retry: expected a table [retry], found nothing (null)",
         ],
         id="section_without_content",
     ),
@@ -177,9 +180,9 @@ retry:
   max_delay: .inf
 """,
         [
-            ("shape.yaml:8: retry.jitter: expected a number from 0 to 1, found the number nan"),
+            "shape.yaml:8:3: retry.jitter: expected a number from 0 to 1, found the number nan",
             (
-                'shape.yaml:9: retry.max_delay: expected a duration such as "500ms", '
+                'shape.yaml:9:3: retry.max_delay: expected a duration such as "500ms", '
                 '"10s", "2m" or "1h", or a number of seconds, found the number inf'
             ),
         ],
@@ -196,8 +199,8 @@ groups:
 """,
         [
             (
-                "shape.yaml:6: groups[0].provider: expected a known provider "
-                '(process), found "memory"'
+                "shape.yaml:6:3: groups[0].provider: expected a known provider (process), found "
+                '"memory"; another name for one is given with [providers.NAME] kind = "process"'
             ),
         ],
         id="provider_of_another_file",
@@ -217,7 +220,7 @@ groups:
 """,
         [
             (
-                "shape.yaml:7: groups[1].group_id: expected a name of its own, found "
+                "shape.yaml:7:3: groups[1].group_id: expected a name of its own, found "
                 '"w", which is also the name of groups[0] on line 3; rename one'
             ),
         ],
@@ -236,11 +239,11 @@ groups:
 """,
         [
             (
-                "shape.yaml:2: run_id: expected each key only once, found it again, "
+                "shape.yaml:2:1: run_id: expected each key only once, found it again, "
                 "first on line 1; remove one of the two"
             ),
             (
-                "shape.yaml:8: groups[0].count: expected each key only once, found it "
+                "shape.yaml:8:3: groups[0].count: expected each key only once, found it "
                 "again, first on line 6; remove one of the two"
             ),
         ],
@@ -259,7 +262,8 @@ groups:
 """,
         [
             (
-                "shape.yaml:8: groups[0].boot.env.A-B: expected the name of a variable (letters, "
+                "shape.yaml:8:11: groups[0].boot.env.A-B: expected the name of a variable "
+                "(letters, "
                 'digits and _, no digit first), found "A-B" (did you mean "A_B"?)'
             ),
         ],
@@ -298,7 +302,7 @@ groups:
 """,
         [
             (
-                'shape.yaml:3: expected one key on a line, found "- group_id: w: x"; '
+                'shape.yaml:3:14: expected one key on a line, found "- group_id: w: x"; '
                 "put a value with a colon in quotes; indent the keys of a table alike"
             ),
         ],
@@ -311,7 +315,7 @@ groups:
 - group_id: %w
 """,
         [
-            ('shape.yaml:3: expected a value, found "- group_id: %w"; put the value in quotes'),
+            'shape.yaml:3:13: expected a value, found "- group_id: %w"; put the value in quotes',
         ],
         id="value_that_begins_with_percent",
     ),
@@ -322,14 +326,14 @@ groups: !x []
 """,
         [
             (
-                "shape.yaml:1: run_id: expected a plain value, found the tag "
+                "shape.yaml:1:1: run_id: expected a plain value, found the tag "
                 '"!!python/name:os.system"'
             ),
             (
-                "shape.yaml:1: run_id: expected an integer from 0 to 2^63 - 1, found "
+                "shape.yaml:1:1: run_id: expected an integer from 0 to 2^63 - 1, found "
                 'the string "1"; write it without quotes'
             ),
-            'shape.yaml:2: groups: expected a plain value, found the tag "!x"',
+            'shape.yaml:2:1: groups: expected a plain value, found the tag "!x"',
         ],
         id="tag",
     ),
@@ -349,7 +353,7 @@ groups:
 """,
         [
             (
-                'shape.yaml:7: groups[1]["<<"]: expected a key, found a merge; write '
+                'shape.yaml:7:3: groups[1]["<<"]: expected a key, found a merge; write '
                 "the keys out, or use an alias for a whole value"
             ),
         ],
@@ -370,17 +374,13 @@ groups: &a [*a]
 # nothing
 """,
         [
-            ("shape.yaml: expected a shape with run_id and groups, found an empty file"),
+            "shape.yaml: expected a shape with run_id and groups, found an empty file",
         ],
         id="comments_only",
     ),
     pytest.param(
-        """\
-hello
-""",
-        [
-            'shape.yaml:1: expected a table, found the string "hello"',
-        ],
+        "hello\n",
+        ['shape.yaml:1:1: expected a table, found the string "hello"'],
         id="wrong_top",
     ),
 ]

@@ -8,6 +8,10 @@ import pytest
 
 from cluster_reconciler.actors.cli.shape_file import load
 
+NO_GROUPS = (
+    "shape.toml: groups: expected a list of groups ([[groups]] in TOML), found nothing; "
+    "add this key"
+)
 DEEP = "expected a shape, found a text that is nested too deeply; a shape is at most 5 levels deep"
 
 
@@ -122,10 +126,14 @@ def test_numbers_of_thousands_of_digits() -> None:
     Path("shape.json").write_text(f'{{"run_id": {digits}}}')
     Path("shape.yaml").write_text(f"run_id: {digits}\ngroups: []\n")
     assert [*faults("shape.toml"), *faults("shape.json"), *faults("shape.yaml")] == [
-        "shape.toml: expected numbers and dates that can be meant, found one that is out of range",
+        NO_GROUPS,
+        (
+            "shape.toml:1:1: run_id: expected numbers and dates that can be meant, "
+            "found one that is out of range"
+        ),
         "shape.json: expected numbers that can be meant, found a number of thousands of digits",
         (
-            "shape.yaml:1: run_id: expected an integer from 0 to 2^63 - 1, found the string "
+            "shape.yaml:1:1: run_id: expected an integer from 0 to 2^63 - 1, found the string "
             f'"{"9" * 57}..."'
         ),
     ]

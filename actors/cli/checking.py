@@ -12,6 +12,7 @@ from cluster_reconciler.actors.cli.document import UNKNOWN, Document
 from cluster_reconciler.actors.cli.durations import EXPECTED as A_DURATION
 from cluster_reconciler.actors.cli.durations import parse_duration
 from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, described, nearest, quoted
+from cluster_reconciler.actors.cli.file_synonyms import meant_by
 
 _BROKEN = object()
 """Stands for a value with a fault, in a tree that will not be converted."""
@@ -62,7 +63,11 @@ class _Check:
             return self._fault(path, expected or "a table", value)
         known = [field.encode_name for field in wanted.fields]
         missing = [key for key in known if key not in value]
-        unknown = {key: nearest(key, missing) for key in value if key not in known}
+        unknown = {
+            key: meant_by(key, wanted, value) or nearest(key, missing)
+            for key in value
+            if key not in known
+        }
         for key, near in unknown.items():
             self._unknown(path, key, near, known)
         result: dict[str, object] = {}
@@ -78,7 +83,7 @@ class _Check:
                 and self._document.complete
             ):
                 # A misspelt key is one fault, not two.
-                self._document.fault(place, _named(field.type), "nothing")
+                self._document.fault(place, _named(field.type), "nothing", hint="add this key")
         return result
 
     def _unknown(self, path: Path, key: str, near: str | None, known: list[str]) -> None:

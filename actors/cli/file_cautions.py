@@ -7,7 +7,9 @@ A caution stops nothing.  Works on the plain tree, as `file_rules` does.
 from collections.abc import Iterator
 
 from cluster_reconciler.actors.cli.document import Document
+from cluster_reconciler.actors.cli.durations import parse_duration
 from cluster_reconciler.actors.cli.faults import Caution, Path, quoted
+from cluster_reconciler.actors.cli.file_structs import ID_MAX
 from cluster_reconciler.actors.cli.provider_kinds import PROCESS
 from cluster_reconciler.actors.cli.secret_words import without_secrets, words_without_secrets
 from cluster_reconciler.executors.secret_references import (
@@ -34,6 +36,12 @@ _WRITTEN_OUT = (
     'of processes; put it into boot.env as a reference ("env:NAME" or "file:PATH"), and let '
     "the command read that variable"
 )
+_AT_ZERO = {
+    "operation_timeout": "every call to a provider counts as failed at once",
+    "endpoint_timeout": "a machine without an address is given up at its first look",
+    "join_timeout": "a node that has not joined at once is replaced",
+    "cancel_timeout": "a machine is destroyed before what runs on it could end",
+}
 _NOT_READ = "a process provider does not read this: its nodes are this machine as it is"
 
 
@@ -77,6 +85,25 @@ def _of_reference(document: Document, place: Path, value: str, name: str) -> Ite
             f'name where it is instead: "env:{name}" or "file:PATH"'
         )
         yield document.caution(place, text)
+
+
+def cautions_of_settings(document: Document, tree: dict[str, object]) -> Iterator[Caution]:
+    """Of what stands outside the groups."""
+    if tree.get("generation") == ID_MAX:
+        text = "there is no higher generation: no change could follow this shape"
+        yield document.caution(("generation",), text)
+    for key, consequence in _AT_ZERO.items():
+        value = _table(tree, "retry").get(key)
+        if _is_zero(value):
+            text = f'no time at all: {consequence}; a duration such as "30s" gives it some'
+            yield document.caution(("retry", key), text)
+
+
+def _is_zero(value: object) -> bool:
+    try:
+        return not parse_duration(value)
+    except ValueError:
+        return False
 
 
 def _written_out(path: Path, group: dict[str, object]) -> Iterator[Path]:

@@ -18,7 +18,7 @@ from cluster_reconciler.actors.cli.faults import (
     nearest,
     quoted,
 )
-from cluster_reconciler.actors.cli.file_cautions import cautions_of
+from cluster_reconciler.actors.cli.file_cautions import cautions_of, cautions_of_settings
 from cluster_reconciler.actors.cli.file_structs import SwarmEntry
 from cluster_reconciler.actors.cli.provider_kinds import KINDS
 from cluster_reconciler.actors.swarm_address import SwarmListenError, parse_address
@@ -45,6 +45,7 @@ def judge(document: Document, cautions: list[Caution]) -> None:
     _judge_limits(document, tree, names)
     _judge_swarm(document, tree, cautions)
     _judge_least_delay(document, tree)
+    cautions.extend(cautions_of_settings(document, tree))
 
 
 def _tables(tree: dict[str, object], key: str) -> Iterator[tuple[str, dict[str, object]]]:

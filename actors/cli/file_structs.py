@@ -10,6 +10,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from cluster_reconciler.actors.cli.durations import EXPECTED as A_DURATION
+from cluster_reconciler.actors.cli.provider_kinds import KINDS
 from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.messages import DEFAULT_IN_FLIGHT, NODES_MAX
 
@@ -87,7 +88,9 @@ class GroupEntry(Struct, frozen=True, forbid_unknown_fields=True):
     group_id: Name
     role: Name
     count: Count
-    provider: Name
+    provider: Annotated[
+        str, _expected(f"a provider ({', '.join(KINDS)})"), Meta(min_length=1, max_length=200)
+    ]
     run_id: Natural | None = None
     """Need not be written; if it is, it must be the file's."""
     shape: Annotated[MachineEntry, _expected("a table [groups.shape]")] = MachineEntry()

@@ -76,7 +76,8 @@ def _bytes(document: Document) -> bytes | None:
         with open(file, "rb") as opened:
             content = opened.read(SIZE_MAX + 1)
     except FileNotFoundError:
-        document.unreadable("a file", "nothing there", None, _near_name(file))
+        found = "a link that leads nowhere" if os.path.islink(file) else "nothing there"
+        document.unreadable("a file", found, None, _near_name(file))
         return None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -98,5 +99,10 @@ def _near_name(file: str) -> str | None:
         names = sorted(os.listdir(directory or "."))[:1000]
     except OSError:
         return f"there is no directory {quoted(directory)} either"
-    close = nearest(name, [each for each in names if Path(each).suffix.lower() in _READERS])
+    close = nearest(name, [each for each in names if _may_be_meant(directory, each)])
     return None if close is None else f"did you mean {quoted(os.path.join(directory, close))}?"
+
+
+def _may_be_meant(directory: str, name: str) -> bool:
+    """Whether there is something to read: not so behind a link that leads nowhere."""
+    return Path(name).suffix.lower() in _READERS and os.path.exists(os.path.join(directory, name))

@@ -80,7 +80,7 @@ def _refuse(
         hint = f"write {word.lower()}" if word in {"True", "False"} else "text stands in quotes"
     if reason.startswith("Unclosed") or not column:
         hint = f"it begins on line {start[0]}" if line > start[0] else hint
-    found = rest if known is not None else reason
+    found = rest if known is not None else reason.removeprefix("Found ")
     document.broken(known or "valid TOML", found, line, hint, column or None, path)
 
 

@@ -24,6 +24,8 @@ _FLOAT = re.compile(
 _INFINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _PLAIN = "plain"
 _QUOTED = "quoted"
+_WANTED = re.compile(r"expected (.+?),? but (?:found|got) (.+)")
+"""A problem in the words of PyYAML."""
 _STRING, _MAPPING, _SEQUENCE = (f"tag:yaml.org,2002:{kind}" for kind in ("str", "map", "seq"))
 _BREACHES = (
     ("could not find expected ':'", True, "a key, a colon and a space", None),
@@ -198,14 +200,20 @@ def _refuse(document: Document, text: str, error: yaml.YAMLError) -> None:
 def _breach(document: Document, text: str, error: yaml.MarkedYAMLError, problem: str) -> None:
     """A fault of the grammar, with the line on which it was made."""
     assert error.problem_mark is not None, f"no place: {error}"
-    line = error.problem_mark.line + 1
+    mark = error.problem_mark
+    line = mark.line + 1
     for start, at_context, expected, hint in _BREACHES:
         if start in problem:
             if at_context and error.context_mark is not None:
-                line = error.context_mark.line + 1
+                mark = error.context_mark
+                line = mark.line + 1
             source = text.split("\n")[line - 1 : line]
             found = quoted(source[0].strip()) if any(source) else "the end of the file"
-            document.unreadable(expected, found, line, hint)
+            document.unreadable(expected, found, line, hint, mark.column + 1)
             return
-    context = f"{error.context}: " if error.context else ""
-    document.unreadable("valid YAML", f"{context}{problem}", line)
+    wanted = _WANTED.fullmatch(problem)
+    expected = f"{wanted[1]} here" if wanted is not None else "valid YAML"
+    found = wanted[2] if wanted is not None else problem.removeprefix("found ")
+    hint = f"this was read {error.context}" if error.context else None
+    column = error.problem_mark.column + 1
+    document.unreadable(expected, found, line, hint, column)

@@ -37,5 +37,6 @@ def succession_faults(old: LoadedShape, new: LoadedShape) -> tuple[Fault, ...]:
 
 def _fault(new: LoadedShape, key: str, expected: str, found: str, hint: str) -> Fault:
     """The file is read again for its lines alone: what was loaded of it does not keep them."""
-    line = read_document(new.file).line_of((key,))
-    return Fault(new.file, expected, found, key, line, hint=hint)
+    document = read_document(new.file)
+    document.fault((key,), expected, found, hint=hint)
+    return document.faults[-1]
