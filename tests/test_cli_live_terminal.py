@@ -198,9 +198,9 @@ class TestOnAPty:
         up.read_until("Ctrl-C drains")
         up.read_until("0:01")
         before = len(up.written)
-        up.read_until("0:04")
+        up.read_until("0:03")
 
-        assert len(up.written) - before < 3 * 400
+        assert len(up.written) - before < 2 * 400
 
     @pytest.mark.parametrize("verbose", [True, False])
     def test_the_steps_of_a_start_are_lines_only_when_asked_for(

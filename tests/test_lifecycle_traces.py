@@ -24,7 +24,8 @@ from cluster_reconciler.decider import ClusterState, ManagedNode, RetryPolicy
 from cluster_reconciler.executors.providers.memory_script import CallScript
 from cluster_reconciler.messages import ClusterShape, NodeIntent, NodeStage, RoleId
 
-TICKS = (1, 10, 61, 130, 3600)
+TICKS = (1, 10, 61, 130, 1200)
+"""Seconds; the last is longer than every deadline, and than every slow call."""
 MOVES = 30
 ROUNDS_AFTER_FAULTS = 64
 """Moments at which something was due, each with its settling."""

@@ -4,6 +4,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,9 @@ def python_files(committed_files: tuple[Path, ...]) -> tuple[Path, ...]:
     return tuple(path for path in committed_files if path.suffix == ".py")
 
 
+@cache
 def _tree(path: Path) -> ast.Module:
+    """Several tests look at every file: each is read once."""
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 

@@ -1,4 +1,7 @@
-"""The reconciler is killed with SIGKILL: no process of a node outlives it (design §7)."""
+"""The reconciler is killed with SIGKILL: no process of a node outlives it (design §7).
+
+At random moments, a hundred times and with `up` itself: `python -m tests.proofs sigkill`.
+"""
 
 import os
 import random
@@ -19,7 +22,7 @@ from cluster_reconciler.executors.providers.process.run_lock import RunHeld
 from cluster_reconciler.messages import RunId
 from tests.process_kit import CONTAINMENTS, STUBBORN, wait_until
 
-ROUNDS = 10
+ROUNDS = 6
 RUN = RunId(7)
 
 RECONCILER = """
