@@ -187,12 +187,14 @@ class Cluster:
             if not in_time:
                 raise NotConverged(status)
 
-    def status(self) -> ClusterStatus:
-        """A snapshot.  Raises DriverDied."""
+    def status(self, *, details: bool = True) -> ClusterStatus:
+        """A snapshot.  `details`: with what providers say of their nodes, who may take up to
+        `DETAILS_LIMIT`; without, nobody but the driver is asked.  Raises DriverDied."""
         status = self._ask(StatusQuery())
         assert isinstance(status, ClusterStatus), f"the driver answered {type(status)}"
         warnings = (*status.warnings, *self._assembly.warnings())
-        return replace(status, nodes=described(status, self._providers), warnings=warnings)
+        nodes = described(status, self._providers) if details else status.nodes
+        return replace(status, nodes=nodes, warnings=warnings)
 
     def events(self, *, past: bool = False) -> Iterator[ClusterEvent]:
         """What happens from this call on, until the cluster is closed; with `past` also what has

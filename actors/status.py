@@ -4,9 +4,12 @@ Made from a state, a shape and `now` alone, but for what providers say of their 
 waiting node says what it waits for and until when; the counts add up to the shape.
 """
 
+import threading
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
+from time import monotonic
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +18,7 @@ from msgspec.structs import replace
 from cluster_reconciler.actors.mailbox_words import one_line
 from cluster_reconciler.decider import ClusterState, ExpandedShape, ManagedNode, ProgressWait
 from cluster_reconciler.decider.convergence import is_converged
-from cluster_reconciler.decider.node import row_of
+from cluster_reconciler.decider.node import is_steady, row_of
 from cluster_reconciler.executors.checked_provider import said
 from cluster_reconciler.executors.provider import DescribesNodes, Provider
 from cluster_reconciler.messages import (
@@ -33,6 +36,9 @@ from cluster_reconciler.messages import (
 
 DETAILS_MAX = 32
 """Of one node, so many details are shown."""
+
+DETAILS_LIMIT = timedelta(seconds=3)
+"""So long providers are asked for the details of all nodes, and no longer."""
 
 
 class FailureNote(Struct, frozen=True, gc=False):
@@ -217,6 +223,8 @@ def _node_status(
 
 
 def _wait(node: ManagedNode, spec: LogicalNodeSpec | None, now: datetime, exhausted: bool) -> _Wait:
+    if spec is not None and is_steady(node, spec):
+        return None, None  # As the table would answer, and most nodes are so most of the time.
     record, row = node.record, row_of(node, spec, now)
     until = row.decide(node, spec, now).requeue_at
     match row.name:
@@ -242,22 +250,56 @@ def _wait(node: ManagedNode, spec: LogicalNodeSpec | None, now: datetime, exhaus
             return None, None
 
 
-def described(status: ClusterStatus, providers: Iterable[Provider]) -> tuple[NodeStatus, ...]:
-    """The nodes, with what those providers say of them that can; not for the driver's thread."""
+def described(
+    status: ClusterStatus, providers: Iterable[Provider], limit: timedelta = DETAILS_LIMIT
+) -> tuple[NodeStatus, ...]:
+    """The nodes, with what those providers say of them that can; not for the driver's thread.
+
+    Each provider is asked on a thread of its own: one that does not answer within `limit` costs
+    the details of its nodes that it has not told of yet, and nobody else's.
+    """
     able = {p.kind: p for p in providers if isinstance(p, DescribesNodes)}
-    return tuple(_described(status.run_id, node, able.get(node.provider)) for node in status.nodes)
+    found: dict[LogicalNodeId, dict[str, str]] = {}
+    over, asking = threading.Event(), []
+    for kind, provider in able.items():
+        nodes = [n for n in status.nodes if n.provider == kind and n.attempt is not None]
+        work = partial(_ask_all, status.run_id, nodes, provider, found, over)
+        asking.append(threading.Thread(target=work, name=f"describe-{kind}", daemon=True))
+        asking[-1].start()
+    deadline = monotonic() + limit.total_seconds()
+    for thread in asking:
+        thread.join(max(0.0, deadline - monotonic()))
+    over.set()
+    untold = {"details": f"not told within {limit.total_seconds():g} s"}
+    return tuple(
+        replace(node, details=found.get(node.node, untold))
+        if node.provider in able and node.attempt is not None
+        else node
+        for node in status.nodes
+    )
 
 
-def _described(run_id: RunId, node: NodeStatus, provider: DescribesNodes | None) -> NodeStatus:
-    if provider is None or node.attempt is None:
-        return node
+def _ask_all(
+    run_id: RunId,
+    nodes: Iterable[NodeStatus],
+    provider: DescribesNodes,
+    found: dict[LogicalNodeId, dict[str, str]],
+    over: threading.Event,
+) -> None:
+    for node in nodes:
+        if over.is_set():
+            return
+        assert node.attempt is not None, f"{node.node}: nothing is to be described"
+        found[node.node] = _details(AttemptIdentity(run_id, node.node, node.attempt), provider)
+
+
+def _details(identity: AttemptIdentity, provider: DescribesNodes) -> dict[str, str]:
     try:
-        told = provider.describe_node(AttemptIdentity(run_id, node.node, node.attempt))
-        found = msgspec.convert(told, dict[str, str])
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a status must not fail for it
+        found = msgspec.convert(provider.describe_node(identity), dict[str, str])
+    except BaseException as error:  # noqa: BLE001 - a status must not fail for it
         found = {"details": f"cannot be told: {said(error)}"}
     details = {one_line(name): one_line(text) for name, text in found.items()}
-    return replace(node, details=dict(islice(details.items(), DETAILS_MAX)))
+    return dict(islice(details.items(), DETAILS_MAX))
 
 
 def _counts(nodes: tuple[NodeStatus, ...]) -> StatusCounts:

@@ -88,7 +88,7 @@ class FakeCluster:
     def update_retry(self, policy: RetryPolicy) -> None:
         self.asked.append(policy)
 
-    def status(self) -> ClusterStatus:
+    def status(self, *, details: bool = True) -> ClusterStatus:
         wanted = sum(group.count for group in self.shape.groups)
         counts = StatusCounts(wanted, wanted, 0, 0, 0, 0, 0)
         generation = self.shape.generation

@@ -83,6 +83,28 @@ def test_a_status_that_fails_is_asked_for_again(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == ""
 
 
+def test_while_nothing_changes_it_asks_seldom_and_a_line_makes_it_ask_at_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_view, "REST_S", 3600.0)
+    asked = threading.Semaphore(0)
+
+    def answer() -> ClusterStatus:
+        asked.release()
+        return five()
+
+    view = LiveView(Output(colour=False), answer)
+    view.start()
+    before = [asked.acquire(timeout=SECONDS_MAX) for _ in range(2)]  # the same twice: it rests
+    idle = asked.acquire(timeout=4 * live_view.TICK_S)
+    view.above("something happened", patient=False)
+    after = asked.acquire(timeout=SECONDS_MAX)
+    view.stop()
+
+    assert (before, idle, after) == ([True, True], False, True)
+    assert "something happened" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("arguments", [[], ["--json"], ["-q"]])
 def test_without_a_terminal_there_is_no_view(
     arguments: list[str], capsys: pytest.CaptureFixture[str]

@@ -5,6 +5,7 @@ the code that makes the status.  What a node waits for is compared with what is 
 """
 
 import random
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
@@ -14,10 +15,12 @@ from loguru import logger
 from msgspec.structs import replace
 
 from cluster_reconciler.actors.events import ClusterEvent, EventKind
-from cluster_reconciler.actors.status import ClusterStatus, NodeStatus
+from cluster_reconciler.actors.runtime import Cluster
+from cluster_reconciler.actors.status import ClusterStatus, NodeStatus, described
 from cluster_reconciler.actors.stepping_words import group, shape
 from cluster_reconciler.actors.stepping_world import SteppingWorld
 from cluster_reconciler.decider import RetryPolicy
+from cluster_reconciler.executors.providers.memory import MemoryProvider
 from cluster_reconciler.messages import (
     AttemptIdentity,
     BootSpec,
@@ -292,3 +295,37 @@ def test_f27_a_status_that_lies_is_seen() -> None:
     ):
         assert heard(lie) > 0, lie
     assert len(complaints(honest, wanted, witness, set(), at_rest=True)) == 1
+
+
+def test_f27_a_provider_that_does_not_tell_details_holds_up_no_status() -> None:
+    # given two providers, of which one never answers what is asked about its nodes
+    never = threading.Event()
+
+    class Silent(MemoryProvider):
+        def describe_node(self, _identity: AttemptIdentity) -> dict[str, str]:
+            never.wait()
+            return {}
+
+    class Talking(MemoryProvider):
+        def describe_node(self, identity: AttemptIdentity) -> dict[str, str]:
+            return {"name": str(identity)}
+
+    providers = [Silent(ProviderKind("silent")), Talking(ProviderKind("talking"))]
+    wanted = shape(
+        replace(group("s"), provider=ProviderKind("silent")),
+        replace(group("t"), provider=ProviderKind("talking")),
+    )
+
+    with Cluster.start(wanted, providers=providers) as cluster:
+        cluster._wait_converged(1, 30)
+        # when somebody who only looks asks, then no provider is asked
+        quick = cluster.status(details=False)
+        # and when details are asked for, what is not told in time is said to be missing
+        nodes = described(quick, providers, timedelta(milliseconds=100))
+        never.set()
+
+    assert [node.details for node in quick.nodes] == [{}, {}]
+    assert [node.details for node in nodes] == [
+        {"details": "not told within 0.1 s"},
+        {"name": "run 7, node t-0, attempt 2"},
+    ]

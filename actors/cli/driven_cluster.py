@@ -33,8 +33,8 @@ class DrivenCluster(Protocol):
     def update_retry(self, policy: RetryPolicy) -> None:
         """Another policy."""
 
-    def status(self) -> ClusterStatus:
-        """A snapshot."""
+    def status(self, *, details: bool = True) -> ClusterStatus:
+        """A snapshot, with what providers say of their nodes, or quickly without."""
 
     def events(self, *, past: bool = False) -> Iterator[ClusterEvent]:
         """From now on, or from the start on."""

@@ -29,7 +29,10 @@ from cluster_reconciler.actors.status import ClusterStatus
 TICK_S = 0.25
 """Between two pictures at least; between two questions for the status also."""
 
-SHARE, PAUSE_S_MAX = 4, 2.0
+REST_S = 1.0
+"""Between two questions while the answers are the same; a line to tell makes it ask anew."""
+
+SHARE, PAUSE_S_MAX = 15, 2.0
 """A status that takes long is asked for seldom: after so many times what the last one took, but
 after so many seconds at the latest."""
 
@@ -63,6 +66,8 @@ class LiveView:
         self._above: list[str] = []
         self._latest: tuple[ClusterStatus, float] | None = None
         self._memory = Memory()
+        self._has_news = False
+        """A line was told since the status was asked for."""
         self._stopping = False
         self._ended = False
         self._painting = threading.Lock()
@@ -94,6 +99,8 @@ class LiveView:
             if self._ended:
                 return False
             self._above.append(text + "\n")
+            self._has_news = True
+            self._change.notify_all()
             return True
 
     def stop(self) -> None:
@@ -112,10 +119,15 @@ class LiveView:
     # -- asking -----------------------------------------------------------------------------------
 
     def _ask_on(self) -> None:
+        rest = TICK_S
         while not self._stopping:
             began = time.monotonic()
+            self._has_news = False
             with suppress(Exception):  # The one who waits for the cluster hears of it.
                 status = self._ask()
+                before = self._latest
+                same = before is not None and before[0].nodes == status.nodes
+                rest = REST_S if same else TICK_S
                 with self._change:
                     self._memory = remembered(self._memory, status)
                     self._latest = status, time.monotonic()
@@ -123,6 +135,7 @@ class LiveView:
             with self._change:
                 pause = max(TICK_S, min(PAUSE_S_MAX, SHARE * took))
                 self._change.wait_for(lambda: self._stopping, pause)
+                self._change.wait_for(lambda: self._stopping or self._has_news, rest - pause)
 
     # -- painting ---------------------------------------------------------------------------------
 

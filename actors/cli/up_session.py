@@ -149,7 +149,7 @@ class UpSession:
         # The log has named each, and what became of it.
         leftovers = tuple(leftover_line(lease) for lease in cluster.leftovers)
         self._report = replace(self._report, leftovers=leftovers)
-        self._screen.follow(cluster.status)
+        self._screen.follow(lambda: cluster.status(details=False))
         events = cluster.events(past=True)
         self._pump = threading.Thread(target=self._tell_events, args=(events,), daemon=True)
         self._pump.start()
@@ -218,10 +218,12 @@ class UpSession:
 
     def _drain(self, cluster: DrivenCluster, code: int) -> int:
         timeout = self._options.drain_timeout
-        if self._report.counts is None and (status := bounded(cluster.status, 2.0, None)):
+        self._say_drain(cluster)
+        if self._report.counts is None and (
+            status := bounded(cluster.status, 4.0, None)  # With details: it is for the report.
+        ):
             # It was interrupted before anybody looked: how it stood then belongs in the report.
             self._report = replace(self._report, counts=status.counts, nodes=status.nodes)
-        self._say_drain(cluster)
         job = self._waiting.job("drain", lambda: cluster.drain(timeout))
         try:
             self._waiting.result(job, stoppable=False, idle=lambda: self._say_waits(cluster))
@@ -335,7 +337,7 @@ class UpSession:
     def _say_waits(self, cluster: DrivenCluster) -> None:
         if self._screen.following:
             return  # It shows them.
-        status = bounded(cluster.status, 2.0, None)
+        status = bounded(lambda: cluster.status(details=False), 2.0, None)
         if status is not None:
             self._screen.say("\n".join(["still draining:", *waits(status.nodes, status.at)]))
 
