@@ -105,6 +105,13 @@ def test_the_time_in_each_stage_is_told_of_each_group_too(tmp_path: Path) -> Non
     # Then each group has its own times, and together they are the times over all
     asked = [p for p in summary.group_phases if p.phase == "lease_requested"]
     assert [(p.group, p.stays, p.longest_seconds) for p in asked] == [("g", 2, 0.0), ("h", 1, 30.0)]
+    assert [(g.group, g.nodes, g.attempts, g.failures, g.retries) for g in summary.groups] == [
+        ("g", 2, 2, 0, 0),
+        ("h", 1, 1, 0, 0),
+    ]
     assert sum(p.stays for p in summary.group_phases) == sum(p.stays for p in summary.phases)
+    assert (
+        "h      1      1         0       0        30.00 s, op(3,1) create_lease of h-0, ok" in said
+    )
     assert "time in each stage, by group\n" in said
     assert "h      lease requested  1      30.00 s  30.00 s  h-0 (attempt 3)  0" in said

@@ -95,6 +95,18 @@ class SlowOperation(Struct, frozen=True, gc=False):
     """`ok`, `failed`, `expired`, `withdrawn`, or `in flight` at the end."""
 
 
+class GroupSummary(Struct, frozen=True, gc=False):
+    """All nodes of one group over the whole trace."""
+
+    group: str
+    nodes: int
+    attempts: int
+    failures: int
+    retries: int
+    slowest: SlowOperation | None
+    """None: no operation of it was dispatched."""
+
+
 class TraceSummary(Struct, frozen=True, tag="summary", tag_field="type"):
     """The one document of `trace --summary --json`.  Times in seconds."""
 
@@ -110,6 +122,8 @@ class TraceSummary(Struct, frozen=True, tag="summary", tag_field="type"):
     """How many there were of each type."""
     refused: int = 0
     nodes: tuple[NodeSummary, ...] = ()
+    groups: tuple[GroupSummary, ...] = ()
+    """In the order of their names."""
     phases: tuple[PhaseSummary, ...] = ()
     group_phases: tuple[PhaseSummary, ...] = ()
     """The same for each group, in the order of their names."""

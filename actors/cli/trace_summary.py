@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from cluster_reconciler.actors.cli.trace_document import (
+    GroupSummary,
     NodeSummary,
     OperationsSummary,
     PhaseSummary,
@@ -91,6 +92,8 @@ class Summing:
         self._reasons: dict[tuple[str, str], _Reason] = {}
         self._operations: dict[tuple[str, str], _Operations] = {}
         self._slowest: dict[str, list[tuple[float, int, SlowOperation]]] = {}
+        self._slowest_of: dict[str, SlowOperation] = {}
+        """By group."""
         self._flying: dict[str, tuple[datetime, Change, str]] = {}
         """By node: it has one operation at a time."""
         self._ended = 0
@@ -221,8 +224,12 @@ class Summing:
             found.total += seconds
             found.longest = max(found.longest, seconds)
         self._ended += 1
+        node = self._nodes.get(said.node or "")
+        group = node.group if node is not None else ""
         slow = self._slowest.setdefault(provider, [])
-        if len(slow) == SLOWEST and slow[0][0] >= seconds:
+        among = len(slow) < SLOWEST or slow[0][0] < seconds
+        of_group = self._slowest_of.get(group)
+        if not among and of_group is not None and of_group.seconds >= seconds:
             return
         one = SlowOperation(
             provider,
@@ -233,6 +240,10 @@ class Summing:
             said.attempt or 0,
             result,
         )
+        if of_group is None or of_group.seconds < seconds:
+            self._slowest_of[group] = one
+        if not among:
+            return
         push = heapq.heappush if len(slow) < SLOWEST else heapq.heapreplace
         push(slow, (seconds, -self._ended, one))
 
@@ -263,6 +274,7 @@ class Summing:
                 for name, node in sorted(self._nodes.items())
                 if node.attempts
             ),
+            groups=self._groups(),
             phases=self._phases_of(None),
             group_phases=tuple(
                 phase
@@ -288,6 +300,23 @@ class Summing:
                 for _, _, one in sorted(slow, reverse=True)
             ),
         )  # fmt: skip
+
+    def _groups(self) -> tuple[GroupSummary, ...]:
+        of: dict[str, list[_Node]] = {}
+        for node in self._nodes.values():
+            if node.attempts:
+                of.setdefault(node.group, []).append(node)
+        return tuple(
+            GroupSummary(
+                group,
+                len(nodes),
+                sum(node.attempts for node in nodes),
+                sum(node.failures for node in nodes),
+                sum(node.retries for node in nodes),
+                self._slowest_of.get(group),
+            )
+            for group, nodes in sorted(of.items())
+        )
 
     def _phases_of(self, group: str | None) -> tuple[PhaseSummary, ...]:
         return tuple(

@@ -12,7 +12,13 @@ from rich.text import Text
 from cluster_reconciler.actors.cli.durations import format_duration
 from cluster_reconciler.actors.cli.encoding import as_json
 from cluster_reconciler.actors.cli.output import Output
-from cluster_reconciler.actors.cli.trace_document import NodeSummary, PhaseSummary, TraceSummary
+from cluster_reconciler.actors.cli.trace_document import (
+    GroupSummary,
+    NodeSummary,
+    PhaseSummary,
+    SlowOperation,
+    TraceSummary,
+)
 from cluster_reconciler.actors.cli.trace_words import took_words
 from cluster_reconciler.actors.cli.words import counted, one_line
 
@@ -82,6 +88,7 @@ def _head(summary: TraceSummary) -> list[str]:
 def _sections(summary: TraceSummary) -> list[_Section]:
     made = (
         _nodes(summary),
+        _groups(summary),
         _phases(summary),
         _group_phases(summary),
         _reasons(summary),
@@ -124,6 +131,38 @@ def _phases(summary: TraceSummary) -> _Section:
         ("STAGE", "TIMES", "MEAN", "LONGEST", "OF", "THERE NOW"),
         tuple(_cells(*_phase(phase)) for phase in summary.phases),
     )
+
+
+def _groups(summary: TraceSummary) -> _Section:
+    """Nothing where one group is all."""
+    groups = summary.groups if len(summary.groups) > 1 else ()
+    left = len(groups) - NODES_SHOWN
+
+    def trouble(group: GroupSummary) -> tuple[int, int]:
+        return -group.failures, -group.retries
+
+    return _Section(
+        "groups",
+        ("GROUP", "NODES", "ATTEMPTS", "FAILED", "RETRIES", "SLOWEST OPERATION"),
+        tuple(
+            _cells(
+                group.group,
+                group.nodes,
+                group.attempts,
+                group.failures,
+                group.retries,
+                _slow_words(group.slowest),
+            )
+            for group in sorted(groups, key=trouble)[:NODES_SHOWN]
+        ),
+        f"and {counted(left, 'more group')} with no more failures" if left > 0 else "",
+    )
+
+
+def _slow_words(slow: SlowOperation | None) -> str:
+    if slow is None:
+        return "-"
+    return f"{took_words(slow.seconds)}, {slow.operation} {slow.kind} of {slow.node}, {slow.result}"
 
 
 def _group_phases(summary: TraceSummary) -> _Section:
