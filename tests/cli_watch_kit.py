@@ -132,7 +132,7 @@ class Watched:
             screen,
             UpReport(str(self.file), run_id=shape.run_id, generation=shape.generation),
             following=Following(
-                self.watch, loading.loaded, ShapeNews(options, output, screen, loading.cautions)
+                self.watch, loading.loaded, ShapeNews(options, screen, loading.cautions)
             ),
             end_process=self.codes.put,
         )

@@ -8,9 +8,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from cluster_reconciler.actors.cli.arguments import UpOptions
-from cluster_reconciler.actors.cli.encoding import as_json
 from cluster_reconciler.actors.cli.faults import Caution, Fault, printable
-from cluster_reconciler.actors.cli.output import Output
 from cluster_reconciler.actors.cli.shape_change import PlanSummary, ShapeChange
 from cluster_reconciler.actors.cli.up_screen import UpScreen
 
@@ -39,13 +37,9 @@ class ShapeLine(Struct, frozen=True, tag_field="type", tag="shape"):
 class ShapeNews:
     """Of one file.  On the main thread."""
 
-    def __init__(
-        self, options: UpOptions, output: Output, screen: UpScreen, cautions: tuple[Caution, ...]
-    ) -> None:
+    def __init__(self, options: UpOptions, screen: UpScreen, cautions: tuple[Caution, ...]) -> None:
         """`cautions`: those that have been told already."""
         self._file = options.file
-        self._json = options.json
-        self._output = output
         self._screen = screen
         self._told = {(caution.path, caution.text) for caution in cautions}
 
@@ -100,6 +94,5 @@ class ShapeNews:
         return f"{self._name}: {what}; nothing changes, generation {generation} goes on"
 
     def _line(self, generation: int, **said: object) -> None:
-        if self._json:
-            line = ShapeLine(datetime.now(UTC), self._file, generation, **said)  # type: ignore[arg-type]
-            self._output.data(as_json(line))
+        line = ShapeLine(datetime.now(UTC), self._file, generation, **said)  # type: ignore[arg-type]
+        self._screen.line(line)

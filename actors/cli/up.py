@@ -55,7 +55,7 @@ def up(options: UpOptions, start: StartCluster) -> int:
         screen.end(replace(report, exit_code=INVALID, error=text))
         return INVALID
     try:
-        following = _following(options, before, loading, output, screen)
+        following = _following(options, before, loading, screen)
         return _run(options, loading.loaded, start, output, screen, report, following=following)
     finally:
         restore_log()
@@ -89,7 +89,7 @@ def _shared_fault(options: UpOptions, log: Path | None) -> str | None:
 
 
 def _following(
-    options: UpOptions, before: Seen, loading: Loading, output: Output, screen: UpScreen
+    options: UpOptions, before: Seen, loading: Loading, screen: UpScreen
 ) -> Following | None:
     """`before`: what the file held just before it was loaded."""
     loaded = loading.loaded
@@ -98,7 +98,7 @@ def _following(
     # An edit in this very moment must not be taken for what was loaded.
     settled = before if look_at(options.file) == before else None
     watch = FileWatch(options.file, settled)
-    return Following(watch, loaded, ShapeNews(options, output, screen, loading.cautions))
+    return Following(watch, loaded, ShapeNews(options, screen, loading.cautions))
 
 
 def _run(

@@ -9,6 +9,8 @@ import atexit
 import threading
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from cluster_reconciler.actors.cli.arguments import UpOptions
 from cluster_reconciler.actors.cli.encoding import as_json
 from cluster_reconciler.actors.cli.live_view import LiveView, can_live
@@ -56,7 +58,8 @@ class UpScreen:
                 return
             self._view = output.live = LiveView(output, status)
             atexit.register(self.stop_following)
-        self._view.start()
+            # Here, where no end can come between: a view that has not begun cannot be stopped.
+            self._view.start()
 
     def draining(self, how_to_force: str) -> None:
         """From now on the live view says so, and this."""
@@ -92,18 +95,27 @@ class UpScreen:
             else:
                 self._output.data(event_line(event))
 
+    def line(self, said: Struct) -> None:
+        """A line of --json besides those of events."""
+        with self._writing:
+            if self._options.json and not self._ended:
+                self._output.data(as_json(said))
+
     def nodes(self, status: ClusterStatus) -> None:
         """The nodes as they are, before the drain: the data of --once."""
         if self._options.json or not self._options.once:
             return
-        if self._output.stdout_is_terminal:
-            self._output.table(rich_table(status))
-        else:
-            self._output.data(plain_table(status))
+        with self._writing:
+            if self._ended:
+                return
+            if self._output.stdout_is_terminal:
+                self._output.table(rich_table(status))
+            else:
+                self._output.data(plain_table(status))
 
     def say(self, text: str) -> None:
-        """Prose that --quiet leaves out."""
-        if not self._options.quiet:
+        """Prose that --quiet leaves out, and that nobody needs after the end."""
+        if not self._options.quiet and not self._ended:
             self._output.say(text)
 
     def warn(self, text: str) -> None:
@@ -130,5 +142,5 @@ class UpScreen:
             self.warn(f"{what} left, or may be:")
             self.warn("\n".join(left_lines(report.left)))
             self.warn("the next `up` of this run names them and takes back what it can")
-        elif report.drained:
-            self.say("drained: nothing is left")
+        elif report.drained and not self._options.quiet:
+            self._output.say("drained: nothing is left")
