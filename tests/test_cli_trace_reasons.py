@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cluster_reconciler.actors.cli.trace_deletions import REASON_LENGTH_MAX
 from cluster_reconciler.actors.cli.trace_document import ReasonSummary, TraceSummary
 from cluster_reconciler.actors.cli.trace_summary import beginning_of
 from cluster_reconciler.actors.stepping_words import group, shape
@@ -115,3 +116,26 @@ def test_the_time_in_each_stage_is_told_of_each_group_too(tmp_path: Path) -> Non
     )
     assert "time in each stage, by group\n" in said
     assert "h      lease requested  1      30.00 s  30.00 s  h-0 (attempt 3)  0" in said
+
+
+def test_a_long_reason_is_not_told_again_in_full(tmp_path: Path) -> None:
+    # Given a node that is lost for a long reason, twice
+    reason = "it said " + "a great deal " * 20
+    run = Recording(tmp_path / "run.jsonl", shape(group(count=1)))
+    [create] = run.begin()
+    run.lose(create, reason)
+    run.lose(create, reason)
+    # When the log is read
+    said = trace(run.close()).out
+    # Then the whole reason stands where it came, and its beginning where it is repeated
+    told = [line for line in said.splitlines() if "it said" in line]
+    again = "[refused, the attempt has failed already: the node is lost: it said a great deal"
+    assert (told[0].count(reason.strip()), told[-1].partition("[")[0].count(reason.strip())) == (
+        1,
+        1,
+    )
+    assert told[-1].count(again) == 1
+    assert told[-1].endswith("…]")
+    [deletion] = deletions(run.path)
+    assert deletion.startswith(", it failed: the node is lost: it said a great deal")
+    assert len(deletion) == len(", it failed: ") + REASON_LENGTH_MAX

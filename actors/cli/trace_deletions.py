@@ -9,7 +9,8 @@ from cluster_reconciler.actors.mailbox_words import one_line
 from cluster_reconciler.actors.replay import NodeChange
 from cluster_reconciler.decider import ExpandedShape
 
-REASON_LENGTH_MAX = 160
+REASON_LENGTH_MAX = 80
+"""The whole of it stands with the message that told of it."""
 FIELDS_MAX = 3
 
 

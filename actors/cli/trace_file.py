@@ -28,8 +28,8 @@ _BEGINS = b'{"type":"header"'
 """The first bytes of every trace; a file that begins otherwise is none, however it ends."""
 
 _MESSAGE_BEGINS = b'{"type":"message"'
-_ANOTHER_HEADER = "Invalid value 'header'"
-"""So the decoder of messages begins when it finds a header."""
+_A_HEADER = "value 'header'"
+"""What the decoder of messages says of a header."""
 
 _COMPRESSED = {
     b"\x1f\x8b": "gzip",
@@ -183,8 +183,8 @@ def _read(path: Path, number: int, raw: bytes) -> TraceLine:
 
 def _joined(error: TraceError) -> TraceError:
     """The error, in better words where a second trace begins in the middle of the file."""
-    place, found, _ = str(error).partition(f" cannot be read: {_ANOTHER_HEADER}")
-    if not found:
+    place, _, why = str(error).partition(" cannot be read: ")
+    if _A_HEADER not in why:
         return error
     return TraceError(f"{place} begins another trace: two files were joined; split them there")
 

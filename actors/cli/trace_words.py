@@ -6,6 +6,7 @@ Pure text from entries.  Everything that came from outside is made harmless for 
 from collections import Counter
 from datetime import date, timedelta
 
+from cluster_reconciler.actors import mailbox_words
 from cluster_reconciler.actors.cli.durations import format_duration
 from cluster_reconciler.actors.cli.trace_reading import OF_OPERATIONS, Change, Entry
 from cluster_reconciler.actors.cli.words import counted, one_line
@@ -13,6 +14,8 @@ from cluster_reconciler.actors.trace import TraceHeader
 from cluster_reconciler.messages import ClusterShape, OperationKind
 
 NODE_WIDTH_MAX = 24
+REFUSAL_LENGTH_MAX = 100
+"""It repeats what lines before it say; --json has all of it."""
 
 _RED, _GREEN, _YELLOW, _DIM = "31", "32", "33", "2"
 _COLOURS = {
@@ -95,7 +98,9 @@ class TraceWords:
         if inline:
             said += f" -> {self._told([c for c in inline if not _is_said(entry, c)])}"
         if entry.refused is not None:
-            said += self._styled(f" [refused, {one_line(entry.refused)}]", _YELLOW)
+            said += self._styled(
+                f" [refused, {mailbox_words.one_line(entry.refused, REFUSAL_LENGTH_MAX)}]", _YELLOW
+            )
         lines.append(f"{time} {self._who(entry.node, entry.attempt)} {said.removesuffix(' -> ')}")
         indent = " " * len("HH:MM:SS.mmm")
         for who, changes in below.items():
