@@ -61,6 +61,7 @@ class LiveView:
         """While it drains: how to end that at once."""
         self._output = output
         self._ask = status
+        self._unicode = output.shows_unicode and _locale_has_unicode()
         self._change = threading.Condition()
         """Guards what follows; notified when there is room for lines, and at the end."""
         self._above: list[str] = []
@@ -175,9 +176,7 @@ class LiveView:
         status, at = latest
         # Whole seconds, so that all that counts time changes in the same picture.
         now = (status.at + timedelta(seconds=time.monotonic() - at)).replace(microsecond=0)
-        moment = Moment(
-            status, memory, now, size, unicode=self._output.shows_unicode, hint=self.hint
-        )
+        moment = Moment(status, memory, now, size, unicode=self._unicode, hint=self.hint)
         if moment != self._painted_moment:
             colours = self._output.colours_data
             self._painted_lines = [_painted(line, colours) for line in live_lines(moment)]
@@ -230,6 +229,17 @@ class LiveView:
 def can_live() -> bool:
     """The terminal obeys."""
     return os.environ.get("TERM", "") not in {"", "dumb", "unknown"}
+
+
+def _locale_has_unicode() -> bool:
+    """Python writes UTF-8 in the C locale too; a terminal whose user has chosen that may show it as
+    rubbish.  Where nothing is chosen, it is UTF-8 nearly always."""
+    everything, letters, language = (
+        os.environ.get(name, "") for name in ("LC_ALL", "LC_CTYPE", "LANG")
+    )
+    if letters in {"C.UTF-8", "C.utf8", "UTF-8"}:
+        letters = ""  # Python itself sets these where it finds the C locale (PEP 538).
+    return (everything or letters or language) not in {"C", "POSIX"}
 
 
 def _size() -> Size:
