@@ -3,8 +3,6 @@
 Pure layout: what is counted, and how, is `trace_summary`'s business.
 """
 
-from collections.abc import Sequence
-
 from msgspec import Struct
 from rich.table import Table
 from rich.text import Text
@@ -20,7 +18,7 @@ from cluster_reconciler.actors.cli.trace_document import (
     TraceSummary,
 )
 from cluster_reconciler.actors.cli.trace_words import took_words
-from cluster_reconciler.actors.cli.words import counted, one_line
+from cluster_reconciler.actors.cli.words import aligned, counted, empty_table, one_line
 
 NODES_SHOWN = 20
 GROUPS_SHOWN = 6
@@ -47,25 +45,13 @@ def show_summary(summary: TraceSummary, json: bool, output: Output) -> None:
         if output.stdout_is_terminal:
             output.table(_rich(section))
         else:
-            output.data(plain(section.columns, section.rows))
+            output.data(aligned(section.columns, section.rows))
         if section.more:
             output.data(section.more)
 
 
-def plain(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Aligned lines."""
-    lines = [columns, *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
-
-
 def _rich(section: _Section) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in section.columns:
-        table.add_column(column, overflow="fold")
+    table = empty_table(section.columns)
     for row in section.rows:
         table.add_row(*(Text(cell) for cell in row))
     return table

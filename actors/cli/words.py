@@ -49,19 +49,30 @@ def rows(status: ClusterStatus) -> list[tuple[str, ...]]:
 
 def plain_table(status: ClusterStatus) -> str:
     """Aligned lines, for pipes."""
-    lines = [COLUMNS, *rows(status)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(COLUMNS))]
+    return aligned(COLUMNS, rows(status))
+
+
+def aligned(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    """A table as lines of text, each column as wide as what stands in it."""
+    lines = [columns, *cells]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
 
 
-def rich_table(status: ClusterStatus) -> Table:
-    """The same for a terminal."""
+def empty_table(columns: Sequence[str]) -> Table:
+    """One for a terminal, with nothing but the names of its columns."""
     table = Table(box=None, pad_edge=False)
-    for column in COLUMNS:
+    for column in columns:
         table.add_column(column, overflow="fold")
+    return table
+
+
+def rich_table(status: ClusterStatus) -> Table:
+    """The nodes for a terminal."""
+    table = empty_table(COLUMNS)
     for node, row in zip(status.nodes, rows(status), strict=True):
         style = "green" if node.ready else "red" if node.last_error is not None else "yellow"
         cells = [Text(cell) for cell in row]
