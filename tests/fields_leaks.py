@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from cluster_reconciler.actors.clock import ManualClock
 from cluster_reconciler.actors.events import EventKind
+from cluster_reconciler.actors.mailbox import Ring
 from cluster_reconciler.actors.spawning import SteppingSpawner
 from cluster_reconciler.actors.stepping import SteppingCluster
 from cluster_reconciler.actors.stepping_words import T0, group, shape
@@ -75,6 +76,7 @@ class FailingForLong:
         self._spawner = SteppingSpawner(
             ActorSystem("failing-for-long", self._clock, ticks=lambda: 0.0), "fifo"
         )
+        self._spawner.ring = Ring(RING_ENTRIES)
         wanted = shape(group(count=nodes))
         executors = Executors(
             wanted.run_id,
@@ -128,13 +130,14 @@ class FailingForLong:
         assert self._timers.close(timedelta(seconds=10)), "the timers' thread does not end"
 
 
-RING_IS_FULL = 4_000
-"""Attempts after which the mailbox's ring, bounded and the largest thing here, has filled up."""
+RING_ENTRIES = 1_000
+WARM_UP = 1_000
+"""Attempts after which the mailbox's ring, bounded and the largest thing here, has filled up: it is
+a tenth of the production one."""
 
 
 def grown(first: Level, last: Level) -> list[str]:
-    """What is not at its level any more, in words.  Memory may grow by what the ring still lacked;
-    blocks are to be compared from `RING_IS_FULL` on."""
+    """What is not at its level any more, in words; to be compared from `WARM_UP` on."""
     most = Level(
         threads=first.threads,
         files=first.files,

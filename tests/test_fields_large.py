@@ -39,7 +39,7 @@ from cluster_reconciler.messages import (
     SwactorId,
     SwactorJoined,
 )
-from tests.fields_leaks import RING_IS_FULL, FailingForLong, grown
+from tests.fields_leaks import WARM_UP, FailingForLong, grown
 
 MEMORY = ProviderKind("memory")
 GROUPS = 50
@@ -124,14 +124,19 @@ def one_node_more(cluster: SteppingCluster) -> list[PlannedEffect]:
     return cluster.drive()
 
 
+@pytest.fixture(scope="module")
+def clusters() -> dict[int, SteppingCluster]:
+    """Converged ones, by how many nodes in 50 groups they have; each change leaves them so."""
+    return {nodes: converged(nodes) for nodes in (1_000, 10_000)}
+
+
 @pytest.mark.parametrize("change", [one_node_is_lost, one_node_more])
 def test_f21_what_one_changed_node_costs_grows_with_the_shape_and_no_faster(
-    change: Callable[[SteppingCluster], list[PlannedEffect]],
+    change: Callable[[SteppingCluster], list[PlannedEffect]], clusters: dict[int, SteppingCluster]
 ) -> None:
     costs = {}
-    for nodes in (1_000, 10_000):
-        # given so many nodes in 50 groups, converged
-        cluster = converged(nodes)
+    # given so many nodes in 50 groups, converged
+    for nodes, cluster in clusters.items():
         passes = cluster.passes
         dispatched: list[PlannedEffect] = []
 
@@ -192,11 +197,11 @@ def test_f22_what_a_thousand_failed_attempts_take_is_given_back() -> None:
     # given failing bootstraps, and deadlines far ahead that are replaced at every step
     life = FailingForLong()
     try:
-        life.run(RING_IS_FULL)
+        life.run(WARM_UP)
         first = life.level()
 
-        # when so many more attempts have failed
-        life.run(RING_IS_FULL + 1_000)
+        # when a thousand more attempts have failed
+        life.run(WARM_UP + 1_000)
 
         # then threads, files, children, timers and memory are at their level
         assert grown(first, life.level()) == []
