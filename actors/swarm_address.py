@@ -1,5 +1,6 @@
 """Where the swarm listener listens, and what address nodes are told.  It accepts nothing."""
 
+import errno
 import ipaddress
 import socket
 
@@ -45,6 +46,11 @@ def open_listening(
         listening.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         listening.close()
+        if isinstance(error, OSError) and error.errno == errno.EADDRNOTAVAIL:
+            raise SwarmListenError(
+                f"swarm listen {listen!r}: no address of this machine; listen on 127.0.0.1 or "
+                "[::1] for nodes on this machine, or on one that `ip address` shows"
+            ) from error
         raise SwarmListenError(
             f"swarm listen {listen!r}: {error}; if another program (or another reconciler) has the "
             "port, choose another one, or port 0 for any that is free"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster_reconciler.actors.cli.secret_words import without_secrets, words_without_secrets
 from cluster_reconciler.executors.secret_references import (
     ReferenceUnresolved,
     looks_like_secret,
@@ -102,3 +103,54 @@ def test_a_name_tells_a_password_that_no_pattern_can() -> None:
     assert not looks_like_secret("hunter2", "GREETING")
     assert not looks_like_secret("4096", "MAX_TOKENS")
     assert not looks_like_secret("env:X", "DB_PASSWORD")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("serve --password hunter2 -v", "serve --password *** -v"),
+        ("serve --api-key=hunter2", "serve --api-key=***"),
+        ("serve --token 'hun ter2'", "serve --token '***'"),
+        ('TOKEN="hun ter2" serve', 'TOKEN="***" serve'),
+        ("sh -c 'export DB_PWD=\"hun ter2\"'", "sh -c 'export DB_PWD=\"***\"'"),
+        ("TOKEN='hunter2 unclosed", "TOKEN='***"),
+        ("curl -H 'Authorization: Bearer hunter2' x", "curl -H 'Authorization: Bearer ***' x"),
+        ("curl -H 'Authorization: hunter2' x", "curl -H 'Authorization: ***' x"),
+        ('"X-Api-Key": "hunter2",', '"X-Api-Key": "***",'),
+        ("Bearer hunter2", "Bearer ***"),
+        ("curl -u me:hunter2 x", "curl -u me:*** x"),
+        ("git clone https://me:hunter2@host/x", "git clone ***"),
+        ("redis://:hunter2@host/0", "***"),
+        ("scp me:hunter2@host", "scp me:***@host"),
+        ('args = ["--secret", "hunter2"]', 'args = ["--secret", "***"]'),
+        ("API_KEY: hunter2 # mine", "API_KEY: *** # mine"),
+    ],
+)
+def test_what_looks_like_a_secret_in_words_is_hidden(text: str, shown: str) -> None:
+    assert without_secrets(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "python3 -m http.server 0 --bind 127.0.0.1",
+        "while :; do echo the token is ready, it is $(date); sleep 1; done",
+        'serve --password "$PASSWORD" --token ${TOKEN} --max-tokens 4096',
+        "curl -H 'Authorization: Bearer $TOKEN' x",
+        "docker run -u 1000:1000 image:tag@sha256:abc",
+        "serve --token-file /run/token --password-path x",
+        'API_KEY = "env:KEY"',
+        'args = ["--verbose", "--port", "80"]',
+    ],
+)
+def test_words_without_a_secret_are_shown_as_they_are(text: str) -> None:
+    assert without_secrets(text) == text
+
+
+def test_an_option_tells_what_the_next_word_of_a_list_is() -> None:
+    words = ["--token", "hunter2", "--verbose", "-u", "me:hunter2", "Bearer", "hunter2", "--port"]
+    words += ["80", "--password", "--secret", "$S", "--token-file", "/x", "--secret=hunter2"]
+    assert words_without_secrets(words) == (
+        *("--token", "***", "--verbose", "-u", "me:***", "Bearer", "***", "--port"),
+        *("80", "--password", "--secret", "$S", "--token-file", "/x", "--secret=***"),
+    )

@@ -148,11 +148,11 @@ BROKEN = [
     ),
     pytest.param(
         """\
-{'run_id': 1}""",
+{'run_id': 1, "groups": []}""",
         [
             (
                 "shape.json:1:2: expected a key in double quotes, "
-                """found "'run_id': 1}"; use double quotes"""
+                """found "'run_id': 1, \\"groups\\": []}"; use double quotes"""
             ),
         ],
         id="single_quotes",

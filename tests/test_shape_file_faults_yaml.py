@@ -296,13 +296,12 @@ run_id: 2
     ),
     pytest.param(
         """\
-run_id: 1
-groups:
-- group_id: w: x
+run_id: w: x
+groups: []
 """,
         [
             (
-                'shape.yaml:3:14: expected one key on a line, found "- group_id: w: x"; '
+                'shape.yaml:1:10: expected one key on a line, found "run_id: w: x"; '
                 "put a value with a colon in quotes; indent the keys of a table alike"
             ),
         ],
@@ -310,12 +309,11 @@ groups:
     ),
     pytest.param(
         """\
-run_id: 1
-groups:
-- group_id: %w
+run_id: %w
+groups: []
 """,
         [
-            'shape.yaml:3:13: expected a value, found "- group_id: %w"; put the value in quotes',
+            'shape.yaml:1:9: expected a value, found "run_id: %w"; put the value in quotes',
         ],
         id="value_that_begins_with_percent",
     ),

@@ -60,7 +60,7 @@ examples:
 exit codes:
   0    every file is valid
 {_UNWRITTEN}\
-  2    wrong usage, or some file is not valid
+  2    wrong usage, or some file is not valid (with --strict: or gets a warning)
 {_READER}"""
 
 
@@ -122,6 +122,7 @@ class ValidateOptions(argparse.Namespace):
 
     files: list[str]
     against: str | None
+    strict: bool
     json: bool
 
 
@@ -303,6 +304,9 @@ def _add_validate(parser: Parser) -> None:
         help="also check that the file may follow this shape: same run, generation not lower, "
         "and counted up when the content differs",
     )  # fmt: skip
+    parser.add_argument(
+        "--strict", action="store_true", help="a file that gets a warning is not valid, either"
+    )
 
 
 def _add_plan(parser: Parser) -> None:

@@ -6,7 +6,7 @@ Shared by the three formats; what the keys mean is judged later, by `checking` a
 from dataclasses import dataclass, field
 
 from cluster_reconciler.actors.cli.faults import Caution, Fault, Path, format_path
-from cluster_reconciler.actors.cli.secret_words import without_secrets
+from cluster_reconciler.actors.cli.secret_words import hidden_as_in, without_secrets
 
 UNKNOWN = object()
 """Stands in the tree where the text has a fault of syntax: something is there, nobody knows what.
@@ -101,10 +101,11 @@ class Document:
         hint: str | None,
     ) -> None:
         line, column = place
-        source = without_secrets(self._source(line)) if line is not None else None
-        found = without_secrets(found)
+        written = self._source(line) if line is not None else ""
+        source = without_secrets(written)
+        found = hidden_as_in(found, written, source)
         self.faults.append(
-            Fault(self.file, expected, found, path, line, nearest, hint, column, source)
+            Fault(self.file, expected, found, path, line, nearest, hint, column, source or None)
         )
 
     def _source(self, line: int) -> str:

@@ -8,7 +8,8 @@ import re
 from json.decoder import scanstring  # type: ignore[attr-defined]  # public in CPython, not in stubs
 
 from cluster_reconciler.actors.cli.document import Document
-from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, quoted
+from cluster_reconciler.actors.cli.faults import Path, quoted
+from cluster_reconciler.actors.cli.json_recovery import BROKEN_MAX, UNREADABLE, read_again, repaired
 from cluster_reconciler.actors.cli.text_lines import TextLines
 
 _EXPECTED = {
@@ -38,26 +39,36 @@ _BLANK = " \t\r\n"
 
 
 def read_json(document: Document, text: str) -> None:
-    """Fill the document; a text that is no JSON is one fault."""
+    """Fill the document; of a text that is no JSON with what is sound in it, where it can be told,
+    else with that fault."""
     if not text.strip():
         return
-    lines = TextLines(text)
-    try:
-        document.tree = json.loads(text, parse_float=WrittenFloat)
-    except json.JSONDecodeError as error:
-        _refuse(document, text, error)
+    for _ in range(BROKEN_MAX):
+        try:
+            document.tree = read_again(text)
+            break
+        except json.JSONDecodeError as error:
+            _refuse(document, text, error)
+            text_after = repaired(text, error)
+            if text_after is None:
+                document.readable = False
+                return
+            text = text_after
+        except ValueError:
+            found = "a number of thousands of digits"
+            document.unreadable("numbers that can be meant", found)
+            return
+    else:
+        document.readable = False
         return
-    except ValueError:
-        document.unreadable("numbers that can be meant", "a number of thousands of digits")
-        return
-    _Walk(document, text, lines).value((), 0)
+    _Walk(document, text, TextLines(text)).value((), 0)
 
 
 def _refuse(document: Document, text: str, error: json.JSONDecodeError) -> None:
     reason = error.msg.removesuffix(": ")
     expected = next((e for start, e in _EXPECTED.items() if reason.startswith(start)), reason)
     first = text[error.pos : error.pos + 1]
-    rest = text[error.pos :].partition("\n")[0].rstrip()
+    rest = text[error.pos :].partition("\n")[0].rstrip().replace(UNREADABLE, "...")
     found = _FOUND.get(first, quoted(rest))
     hint = _HINTS.get(first)
     if first == "\n" and reason.startswith("Invalid control character"):
@@ -68,7 +79,7 @@ def _refuse(document: Document, text: str, error: json.JSONDecodeError) -> None:
         word = _WORD.match(rest)
         meant = _MEANT.get(word[0]) if word is not None else None
         hint = f"write {meant}" if meant is not None else "text stands in double quotes"
-    document.unreadable(expected, found, error.lineno, hint, error.colno)
+    document.broken(expected, found, error.lineno, hint, error.colno)
 
 
 class _Walk:

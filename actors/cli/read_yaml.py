@@ -8,7 +8,7 @@ import re
 
 import yaml
 
-from cluster_reconciler.actors.cli.document import Document
+from cluster_reconciler.actors.cli.document import UNKNOWN, Document
 from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, quoted
 
 _PLACES_MAX = 200_000
@@ -58,6 +58,20 @@ _BREACHES = (
 )
 """What PyYAML says; whether it began at its context, rather than where PyYAML gave up; what was
 expected; what to do."""
+_OF_ONE_VALUE = (
+    "mapping values are not allowed",
+    "found character",
+    "found unknown escape character",
+    "expected <block end>, but found '<scalar>'",
+    "sequence entries are not allowed",
+    "found undefined alias",
+)
+"""So begin the problems that are over when the value of their line is another one."""
+_PAIR = re.compile(r"""([ ]*(?:-[ ]+)*(?:"[^"]*"|'[^']*'|[\w.-]+)[ ]*:[ ]+)(\S.*)""")
+_UNREADABLE = "\ue000"
+"""Stands in place of a value that cannot be read; nobody writes this character."""
+_BROKEN_MAX = 20
+"""Faults of syntax that are told of one file."""
 _HARMLESS_TAGS = (_PLAIN, _QUOTED, _STRING, _MAPPING, _SEQUENCE)
 
 
@@ -72,15 +86,23 @@ class _Composer(yaml.SafeLoader):
 
 
 def read_yaml(document: Document, text: str) -> None:
-    """Fill the document; a text that is no YAML is one fault."""
-    try:
-        loader = _Composer(text)
+    """Fill the document; of a text that is no YAML with what is sound in it, where single values
+    break it, else with that fault."""
+    root, read = None, text
+    for _ in range(_BROKEN_MAX):
         try:
-            root = loader.get_single_node()
-        finally:
-            loader.dispose()
-    except yaml.YAMLError as error:
-        _refuse(document, text, error)
+            root = _composed(read)
+            break
+        except yaml.YAMLError as error:
+            passed_over = _without_value(read, error)
+            if _UNREADABLE not in _line_of(read, error):
+                _refuse(document, text, error)
+            if passed_over is None:
+                document.readable = False
+                return
+            read = passed_over
+    else:
+        document.readable = False
         return
     if root is None:
         return
@@ -88,6 +110,36 @@ def read_yaml(document: Document, text: str) -> None:
         document.tree = _Walk(document).value(root, ())
     except _Explodes:
         document.unreadable("a shape", "aliases that expand without end")
+
+
+def _composed(text: str) -> yaml.Node | None:
+    loader = _Composer(text)
+    try:
+        return loader.get_single_node()
+    finally:
+        loader.dispose()
+
+
+def _line_of(text: str, error: yaml.YAMLError) -> str:
+    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    return (
+        text.split("\n")[mark.line] if mark is not None and mark.line < text.count("\n") + 1 else ""
+    )
+
+
+def _without_value(text: str, error: yaml.YAMLError) -> str | None:
+    """The text with something unknown in place of the value that cannot be read; None: more than
+    one value of one line is broken."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return None
+    problem = error.problem or ""
+    line = error.problem_mark.line
+    lines = text.split("\n")
+    pair = _PAIR.fullmatch(lines[line]) if line < len(lines) else None
+    if pair is None or pair[2] == _UNREADABLE or not problem.startswith(_OF_ONE_VALUE):
+        return None
+    lines[line] = pair[1] + _UNREADABLE
+    return "\n".join(lines)
 
 
 class _Explodes(Exception):
@@ -152,6 +204,8 @@ class _Walk:
 
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> object:
         text = str(node.value)
+        if text == _UNREADABLE:
+            return UNKNOWN
         if node.tag != _PLAIN:
             return text
         self._document.raw[path] = text
@@ -181,18 +235,18 @@ def _plain(text: str) -> object:
 def _refuse(document: Document, text: str, error: yaml.YAMLError) -> None:
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1 if isinstance(error.position, int) else None
-        document.unreadable("printable characters", "a control character", line)
+        document.broken("printable characters", "a control character", line)
         return
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        document.unreadable("valid YAML", str(error).splitlines()[0])
+        document.broken("valid YAML", str(error).splitlines()[0])
         return
     line = error.problem_mark.line + 1
     problem = error.problem or "something else"
     source = text.split("\n")[line - 1] if line <= text.count("\n") + 1 else ""
     if "\\t" in problem or source[: len(source) - len(source.lstrip())].count("\t"):
-        document.unreadable("spaces as indentation", "a tab", line)
+        document.broken("spaces as indentation", "a tab", line)
     elif "but found another document" in problem:
-        document.unreadable("one document", "a second one", line, "give each shape its own file")
+        document.broken("one document", "a second one", line, "give each shape its own file")
     else:
         _breach(document, text, error, problem)
 
@@ -209,11 +263,11 @@ def _breach(document: Document, text: str, error: yaml.MarkedYAMLError, problem:
                 line = mark.line + 1
             source = text.split("\n")[line - 1 : line]
             found = quoted(source[0].strip()) if any(source) else "the end of the file"
-            document.unreadable(expected, found, line, hint, mark.column + 1)
+            document.broken(expected, found, line, hint, mark.column + 1)
             return
     wanted = _WANTED.fullmatch(problem)
     expected = f"{wanted[1]} here" if wanted is not None else "valid YAML"
     found = wanted[2] if wanted is not None else problem.removeprefix("found ")
     hint = f"this was read {error.context}" if error.context else None
     column = error.problem_mark.column + 1
-    document.unreadable(expected, found, line, hint, column)
+    document.broken(expected, found, line, hint, column)

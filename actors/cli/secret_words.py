@@ -11,7 +11,7 @@ from cluster_reconciler.executors.secret_references import MASK, looks_like_secr
 
 _NAME_MAX = 100
 """Characters before a word in which its name is looked for."""
-_WORD = re.compile(r"""'[^']*(?:'|$)|"(?:\\.|[^"\\])*(?:"|$)|[^\s'"=,;\[\]{}]+""")
+_WORD = re.compile(r"""\$[^\s'"]*|'[^']*(?:'|$)|"(?:\\.|[^"\\])*(?:"|$)|[^\s'"=,;\[\]{}]+""")
 _NAME_BEFORE = re.compile(
     r"""(?:([A-Za-z0-9_-]+)\\?['"]?\s*[=:]\s*     # TOKEN=X, "TOKEN": X
     |(?<![\w-])(--?[A-Za-z0-9_-]+)(?:['"]\s*,)?\s*)\\?['"]?$       # --token X; "--token", "X"
@@ -20,6 +20,7 @@ _NAME_BEFORE = re.compile(
 )
 _LEADS_TO_ONE = re.compile(r"(file|path|dir)$", re.IGNORECASE)
 """`--token-file`: what follows is a path."""
+_PART = re.compile(r"""[^\s'"=,;\[\]{}\\]+""")
 _OPTION = re.compile(r"--?[A-Za-z0-9_-]+")
 _VARIABLE = re.compile(r"\$(?:\(.*|\{?\w+\}?.*)", re.DOTALL)
 """The shell puts the value in."""
@@ -53,6 +54,14 @@ def without_secrets(text: str, name: str = "") -> str:
     shown = _words_shown(shown)
     # What still looks like one is one of several words, such as a private key.
     return MASK if looks_like_secret(shown) else shown
+
+
+def hidden_as_in(found: str, line: str, shown: str) -> str:
+    """What was found on a line, without what the line, as it is `shown`, hides."""
+    kept = set(_PART.findall(shown))
+    for part in sorted(set(_PART.findall(line)) - kept, key=len, reverse=True):
+        found = found.replace(part, MASK)
+    return without_secrets(found)
 
 
 def words_without_secrets(words: Sequence[str]) -> tuple[str, ...]:

@@ -132,8 +132,8 @@ class TomlWalk:
         for key in self._keys():
             path = (*path, key)
             self.note(path, start)
-        self._define(path, start)
         self._expect("=")
+        self._define(path, start)
         self._skip(_SPACE)
         return path, self._value(path)
 

@@ -24,7 +24,7 @@ _HEADER = re.compile(rf"^[ \t]*\[\[?[ \t]*{_KEYS}[ \t]*\]\]?[ \t]*(?:#.*)?$", re
 _STATEMENT = re.compile(rf"{_HEADER.pattern}|^[ \t]*{_KEYS}[ \t]*=", re.MULTILINE)
 """What can be told from the inside of a list or a text."""
 _HEADER_MEANT = re.compile(rf"(\[\[?)[ \t]*({_KEYS})[ \t]*(\]*)")
-_PAIR_MEANT = re.compile(rf'({_KEYS})[ \t]*=[ \t]*("""|\'\'\'|\[|\{{|)')
+_PAIR_MEANT = re.compile(rf"({_KEYS})[ \t]*=[ \t]*(\[|\{{|)")
 _CLOSING = {
     "[": re.compile(r"^[ \t]*\]", re.MULTILINE),
     "{": re.compile(r"^[ \t]*\}", re.MULTILINE),
@@ -129,11 +129,12 @@ class _Recovery:
             found = self.walk.pair(self._table if self._table is not None else (_UNPLACED, start))
         except Lost:
             self.walk.at = start
-        end = self._line_end(self.walk.at) if found is not None else self._end_of_broken(start)
-        self.walk.at = end
+        end = self._line_end(self.walk.at)
         if found is not None and not self._fault(start, end):
+            self.walk.at = end
             self._put(*found, start)
             return
+        end = self.walk.at = max(end, self._end_of_broken(start))
         meant = _PAIR_MEANT.match(self._text, start)
         if meant is None or "\n" in self._text[start : end - 1]:
             # Other keys may stand in what is passed over.
@@ -148,15 +149,17 @@ class _Recovery:
         """Where it can be gone on after a pair that cannot be read."""
         meant = _PAIR_MEANT.match(self._text, start)
         line_end = self._line_end(start)
+        for quotes in ('"""', "'''"):
+            if self._text.count(quotes, start, line_end) % 2:
+                # All that follows stands in the text, up to its end if it has one.
+                closing = self._text.find(quotes, line_end)
+                return self._line_end(closing) if closing >= 0 else len(self._text)
         if meant is None or not meant[2]:
             return line_end
-        if meant[2] not in _CLOSING:
-            # A text of several lines that never ends: all that follows stands in it.
-            return len(self._text)
         header = _HEADER.search(self._text, line_end)
         limit = header.start() if header is not None else len(self._text)
-        if closing := _CLOSING[meant[2]].search(self._text, line_end, limit):
-            return self._line_end(closing.end())
+        if closed := _CLOSING[meant[2]].search(self._text, line_end, limit):
+            return self._line_end(closed.end())
         statement = _STATEMENT.search(self._text, line_end)
         return statement.start() if statement is not None else len(self._text)
 

@@ -12,10 +12,12 @@ from cluster_reconciler.actors.cli.words import counted
 
 
 def validate(options: ValidateOptions, output: Output) -> int:
-    """The exit code: 0 when every file is valid (and may follow that of --against), else 2."""
+    """The exit code: 0 when every file is valid (and may follow that of --against), else 2; with
+    --strict a file with warnings is not valid."""
     old = load(options.against) if options.against is not None else None
-    reports = tuple(_report(load(file), old) for file in options.files)
-    against = _report(old, None) if old is not None else None
+    strict = options.strict
+    reports = tuple(_report(load(file), old, strict=strict) for file in options.files)
+    against = _report(old, None, strict=False) if old is not None else None
     valid = all(report.valid for report in (*reports, *([against] if against is not None else [])))
     code = DONE if valid else INVALID
     if options.json:
@@ -29,8 +31,9 @@ def validate(options: ValidateOptions, output: Output) -> int:
     return code
 
 
-def _report(loading: Loading, old: Loading | None) -> FileReport:
-    """`old`: what the file is to follow, too, where that could be loaded."""
+def _report(loading: Loading, old: Loading | None, *, strict: bool) -> FileReport:
+    """`old`: what the file is to follow, too, where that could be loaded.  `strict`: a caution
+    makes the file invalid."""
     loaded = loading.loaded
     faults = loading.faults
     if loaded is not None and old is not None and old.loaded is not None:
@@ -38,7 +41,7 @@ def _report(loading: Loading, old: Loading | None) -> FileReport:
     shape = loaded.shape if loaded is not None else None
     return FileReport(
         file=loading.file,
-        valid=shape is not None and not faults,
+        valid=shape is not None and not faults and not (strict and loading.cautions),
         run_id=shape.run_id if shape is not None else None,
         generation=shape.generation if shape is not None else None,
         groups=len(shape.groups) if shape is not None else 0,
@@ -55,4 +58,7 @@ def _lines(report: FileReport) -> list[str]:
             f"{printable(report.file)}: valid: run {report.run_id}, "
             f"{counted(report.nodes, 'node')} in {counted(report.groups, 'group')}"
         )
+    elif not report.faults:
+        warnings = counted(len(report.warnings), "warning")
+        lines.append(f"{printable(report.file)}: not valid with --strict: {warnings}")
     return lines

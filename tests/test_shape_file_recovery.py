@@ -1,0 +1,153 @@
+"""A fault of syntax hides no other fault, and is the cause of none that is not there (case F26)."""
+
+from pathlib import Path
+
+import pytest
+
+from cluster_reconciler.actors.cli.shape_file import load
+
+GROUP = 'group_id = "w"\nrole = "r"\ncount = 1\nprovider = "process"\n'
+
+
+def told(name: str, text: str) -> list[str]:
+    """Line and place of each fault; a fault of syntax of no known place has its words instead."""
+    Path(name).write_text(text)
+    loading = load(name)
+    assert loading.loaded is None
+    return [f"{fault.line}: {fault.path or fault.expected}" for fault in loading.faults]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+TOML = [
+    pytest.param("run_id = \n[[groups]]\n" + GROUP, ["1: run_id"], id="required_key_broken"),
+    pytest.param(f"run id = 1\n[[groups]]\n{GROUP}", ["1: an equals sign after the key"], id="key"),
+    pytest.param(
+        f"run_id = 1\n[[groups]\n{GROUP}[groups.boot]\nargs = 3\n",
+        ["2: a closing bracket of the table's name"],
+        id="header_broken",
+    ),
+    pytest.param(
+        f"run_id = 1\n[[groups]]\n{GROUP}[]\nzzz = 1\n",
+        ["7: a key"],
+        id="header_without_a_name",
+    ),
+    pytest.param(
+        f"run_id = 1\n[[groups]]\n{GROUP}[groups.boot]\nenv = {{\n  A = 'x',\n  B = 'y',\n}}\n",
+        ["8: groups[0].boot.env"],
+        id="inline_table_over_lines",
+    ),
+    pytest.param(
+        f'run_id = 1\n[[groups]]\n{GROUP}[groups.boot]\nargs = ["a"\nenv = {{A = 1}}\n',
+        ["9: groups[0].boot.args", "9: groups[0].boot.env.A"],
+        id="list_never_closed",
+    ),
+    pytest.param(
+        f'run_id = 1\n[[groups]]\n{GROUP}[groups.boot]\nargs = ["""x\ncount = 7\nrun_id = 8\n',
+        ["11: groups[0].boot.args"],
+        id="text_within_a_list_never_ends",
+    ),
+    pytest.param(
+        f'run_id = 1\n[[groups]]\n{GROUP}[groups.boot]\nssh_user = """x\nrun_id = 8\n[groups]\n',
+        ["11: groups[0].boot.ssh_user"],
+        id="text_never_ends",
+    ),
+    pytest.param(
+        f"run_id = 1\n[providers.gpu]\nkind = x\n[[groups]]\n{GROUP.replace('process', 'gpu')}",
+        ["3: providers.gpu.kind"],
+        id="provider_broken",
+    ),
+    pytest.param(f"run_id = x\n[[groups]]\n{GROUP}run_id = 5\n", ["1: run_id"], id="run_id_broken"),
+    pytest.param(
+        f"run_id = 1\n[[groups]]\n{GROUP}[retry]\nseed = 1\n[retry]\nseed = 2\njitter = 3\n",
+        ["9: retry", "10: retry.seed", "11: retry.jitter"],
+        id="table_twice",
+    ),
+    pytest.param(
+        f"run_id = 1\n[[groups]]\n{GROUP}[groups.boot]\nenv = {{A = 'x', A = 'y', B = 2}}\n",
+        ["8: groups[0].boot.env.A", "8: groups[0].boot.env.B"],
+        id="twice_in_an_inline_table",
+    ),
+    pytest.param(
+        f"run_id = 1\n[[groups]]\n{GROUP}[groups]\n{GROUP}count = 3\n",
+        [
+            "7: [[groups]] for one more entry of the list",
+            "8: groups[1].group_id",
+            "12: groups[1].count",
+        ],
+        id="one_bracket_too_few",
+    ),
+    pytest.param(
+        f"retry = 1\nrun_id = 1\n[[groups]]\n{GROUP}[retry.x]\ny = 1\n",
+        ["1: retry", "8: retry"],
+        id="table_within_a_number",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "lines"), TOML)
+def test_in_toml_the_rest_of_the_file_is_judged(text: str, lines: list[str]) -> None:
+    assert sorted(told("shape.toml", text)) == sorted(lines)
+
+
+YAML_GROUP = "groups:\n- {group_id: w, role: r, count: -1, provider: process}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        pytest.param(f"run_id: @x\n{YAML_GROUP}", ["1: a value", "3: groups[0].count"], id="sign"),
+        pytest.param(
+            f'run_id: 1\nretry: "x\n{YAML_GROUP}', ["2: a closing quote"], id="quote_never_closed"
+        ),
+        pytest.param(
+            f"run_id: 1\n generation: 2\n{YAML_GROUP}", ["2: one key on a line"], id="indentation"
+        ),
+    ],
+)
+def test_in_yaml_a_broken_value_hides_nothing_and_other_faults_end_it(
+    text: str, lines: list[str]
+) -> None:
+    assert told("shape.yaml", text) == lines
+
+
+JSON_GROUP = '"groups": [{"group_id": "w", "role": "r", "count": -1, "provider": "process"}]'
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        pytest.param(
+            '{"run_id": seven, # our\n' + JSON_GROUP + ",\n}\n",
+            [
+                "1: a value",
+                "1: a key in double quotes",
+                "2: groups[0].count",
+                "3: a key in double quotes",
+            ],
+            id="word_comment_comma",
+        ),
+        pytest.param(
+            '{"run_id": 1\n' + JSON_GROUP + "}",
+            ["2: a comma, or the end of the list or table", "2: groups[0].count"],
+            id="comma_missing",
+        ),
+        pytest.param(
+            '{"run_id": "1,\n' + JSON_GROUP + "}",
+            ["1: a string that ends on its line"],
+            id="quote_never_closed",
+        ),
+    ],
+)
+def test_in_json_what_other_languages_allow_hides_nothing_and_other_faults_end_it(
+    text: str, lines: list[str]
+) -> None:
+    assert sorted(told("shape.json", text)) == sorted(lines)
+
+
+@pytest.mark.parametrize("name", ["shape.toml", "shape.yaml", "shape.json"])
+def test_a_file_of_another_kind_ends_after_some_faults(name: str) -> None:
+    assert 1 <= len(told(name, "x: [}: =\n" * 5000)) <= 21
