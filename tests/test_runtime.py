@@ -32,6 +32,7 @@ from cluster_reconciler.messages import (
     ShapeError,
     ShapeRefused,
 )
+from tests.process_kit import wait_until
 
 QUICK = RetryPolicy(initial_delay=timedelta(milliseconds=20), jitter=0.0)
 
@@ -77,8 +78,9 @@ def test_not_converged_names_the_node_the_attempt_and_the_error() -> None:
     provider = MemoryProvider()
     provider.script.create("g-1").refuse("sold out", times=None)
     with Cluster.start(shape(group(count=2)), providers=[provider], retry=QUICK) as cluster:
+        wait_until(lambda: _has_failed_twice(cluster), "one that is ready, one that fails")
         with pytest.raises(NotConverged) as raised:
-            cluster.wait_converged(timeout=2)
+            cluster.wait_converged(timeout=0.1)
         text = str(raised.value)
         assert "1 of 2 nodes are ready" in text
         assert "g-1: lease_requested (attempt 2, active)" in text
@@ -86,6 +88,11 @@ def test_not_converged_names_the_node_the_attempt_and_the_error() -> None:
             r"waits for .* for at most \S+ s more; \d+ failures in a row; last error: sold out",
             text,
         )
+
+
+def _has_failed_twice(cluster: Cluster) -> bool:
+    ready, failing = sorted(cluster.status().nodes, key=lambda node: not node.ready)
+    return ready.ready and failing.consecutive_failures >= 2
 
 
 def test_a_refused_shape_changes_nothing() -> None:
@@ -130,8 +137,9 @@ def test_one_hanging_call_delays_nobody_else() -> None:
     provider = MemoryProvider()
     hang = provider.script.create("g-0").hang()
     with Cluster.start(shape(group(count=5)), providers=[provider], retry=QUICK) as cluster:
+        wait_until(lambda: cluster.status().counts.ready == 4, "the other four")
         with pytest.raises(NotConverged, match="4 of 5 nodes are ready"):
-            cluster.wait_converged(timeout=2)
+            cluster.wait_converged(timeout=0.1)
         [g0] = [node for node in cluster.status().nodes if not node.ready]
         assert g0.waits_for == "its lease, op(1,1)"
         hang.release()
