@@ -43,7 +43,7 @@ class ResolvedEnv(Struct, frozen=True):
 
     values: HiddenValues
     secrets: tuple[str, ...]
-    """The values that came from references."""
+    """The values that came from references, and those that look like a secret all the same."""
 
     def __repr__(self) -> str:
         return f"ResolvedEnv({self.values!r})"
@@ -85,7 +85,7 @@ def resolve_env(env: Mapping[str, str], environ: Mapping[str, str] | None = None
         except ReferenceUnresolved as unresolved:
             faults.append(f"boot.env {name} = {unresolved.reason}")
             continue
-        if is_reference(value):
+        if is_reference(value) or looks_like_secret(value, name):
             secrets.append(values[name])
     if faults:
         raise ReferenceUnresolved("; ".join(faults))

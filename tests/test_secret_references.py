@@ -59,6 +59,11 @@ def test_resolved_values_do_not_show_in_a_repr() -> None:
     assert "the-secret" not in f"{resolved!r} {resolved} {resolved.values}"
 
 
+def test_a_literal_that_looks_like_a_secret_is_one_to_hide_too() -> None:
+    env = {"DB_PASSWORD": "hunter2", "GREETING": "hello", "MAX_TOKENS": "4096"}
+    assert resolve_env(env, {}).secrets == ("hunter2",)
+
+
 def test_secrets_are_masked_the_longer_first_and_short_ones_never() -> None:
     assert mask("abcdefgh abcd ab", ["abcd", "abcdefgh", "ab"]) == "*** *** ab"
 

@@ -33,6 +33,14 @@ def test_a_missing_file_is_told_with_the_name_that_was_meant() -> None:
     ]
 
 
+def test_a_link_that_leads_nowhere_is_not_what_was_meant() -> None:
+    Path("shape.toml").symlink_to("nothing.toml")
+    assert [*faults("shape.toml"), *faults("shpae.toml")] == [
+        "shape.toml: expected a file, found a link that leads nowhere",
+        "shpae.toml: expected a file, found nothing there",
+    ]
+
+
 def test_a_missing_directory() -> None:
     assert faults("nowhere/shape.toml") == [
         (

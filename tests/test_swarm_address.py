@@ -25,6 +25,12 @@ def test_a_taken_port_is_a_readable_error() -> None:
         first.close(timedelta(seconds=PATIENCE_S))
 
 
+def test_an_address_of_another_machine_is_told_as_that() -> None:
+    # given an address that is set aside for documents, so that no machine has it
+    with pytest.raises(SwarmListenError, match=r"no address of this machine; listen on 127"):
+        SwarmListener("192.0.2.1:0", allow_remote=True)
+
+
 @pytest.mark.parametrize(
     ("listen", "reason"),
     [
