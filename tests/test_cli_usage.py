@@ -14,7 +14,7 @@ from cluster_reconciler.actors.cli.usage import UsageFault
 
 VERBS = "up, validate, plan or trace"
 OF_PROGRAM = f"--help, --version or --completion, or a verb ({VERBS})"
-OF_VALIDATE = "--help, --json or --against"
+OF_VALIDATE = "--help, --json, --against or --strict"
 OF_TRACE = "--help, --node, --attempt, --operation, --follow, --summary, --json or --no-color"
 TIME = "a time such as 500ms, 90s, 10m or 1h"
 SHELLS = "bash, zsh, fish, tcsh, powershell"
