@@ -30,6 +30,7 @@ GOLDENS = Path(__file__).resolve().parent / "goldens"
 
 _FILE = re.compile(r"--- (?P<name>[^ ]+)(?: \((?P<kind>latin-1|directory)\))? ---")
 _COMMAND = "$ "
+SURROUNDINGS = {"GOLDEN_SET": "1", "GOLDEN_SET_TOO": "2", "NO_COLOR": "1", "TERM": "xterm"}
 
 
 @dataclass
@@ -73,7 +74,7 @@ def replayed(text: str) -> str:
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.chdir(folder),
-        patch.dict(os.environ, {"GOLDEN_SET": "1", "GOLDEN_SET_TOO": "2"}),
+        patch.dict(os.environ, SURROUNDINGS),
     ):
         for file in golden.files:
             _make(*file)
@@ -90,8 +91,15 @@ def _make(name: str, kind: str | None, lines: list[str]) -> None:
     Path(name).write_text("\n".join(lines[:-1] + [""] * bool(lines[:-1])), encoding=kind or "utf-8")
 
 
+class Terminal(io.StringIO):
+    """A person reads: the line of the file stands below its fault.  In a pipe it does not."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def _run(arguments: list[str]) -> Iterator[str]:
-    out, err = io.StringIO(), io.StringIO()
+    out, err = Terminal(), Terminal()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(arguments)
     yield from out.getvalue().splitlines()

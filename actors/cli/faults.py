@@ -82,8 +82,13 @@ class Caution(Struct, frozen=True, gc=False):
         return f"{_place(self.file, self.line, self.column, self.path)}: warning: {self.text}"
 
 
-def with_source(fault: Fault) -> str:
-    """The fault, and under it the line of the file that it is about."""
+def told(faults: Iterable[Fault], *, sources: bool) -> list[str]:
+    """A line for each fault.  `sources`: and under it the line of the file that it is about, for a
+    person at a terminal; what is piped keeps to one line a fault (F26)."""
+    return [_with_source(fault) if sources else str(fault) for fault in faults]
+
+
+def _with_source(fault: Fault) -> str:
     source = fault.source or ""
     short = source if len(source) <= _SOURCE_MAX else source[:_SOURCE_MAX] + "..."
     return f"{fault}\n{fault.line:>6} | {printable(short)}" if short else str(fault)

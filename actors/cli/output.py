@@ -45,9 +45,14 @@ class Output:
         return terminal and not self._gone
 
     @property
+    def stderr_is_terminal(self) -> bool:
+        """A person reads stderr."""
+        return _is_terminal(sys.stderr)
+
+    @property
     def colours_errors(self) -> bool:
         """What goes to stderr may be coloured."""
-        return self._colour and _is_terminal(sys.stderr)
+        return self._colour and self.stderr_is_terminal
 
     @property
     def colours_data(self) -> bool:

@@ -7,7 +7,7 @@ from rich.style import Style
 from cluster_reconciler.actors.cli.arguments import PlanOptions
 from cluster_reconciler.actors.cli.encoding import as_json
 from cluster_reconciler.actors.cli.exit_codes import DONE, HAS_CHANGES, INVALID
-from cluster_reconciler.actors.cli.faults import with_source
+from cluster_reconciler.actors.cli.faults import told
 from cluster_reconciler.actors.cli.output import Output
 from cluster_reconciler.actors.cli.plan_words import Line, plan_lines
 from cluster_reconciler.actors.cli.rehearsal import rehearse
@@ -40,7 +40,7 @@ def plan(options: PlanOptions, output: Output) -> int:
     for caution in report.warnings:
         output.say(str(caution))
     if not report.valid:
-        output.data("\n".join(map(with_source, report.faults)))
+        output.data("\n".join(told(report.faults, sources=output.stdout_is_terminal)))
     else:
         lines = plan_lines(report)
         output.data(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from cluster_reconciler.actors.cli.arguments import UpOptions
-from cluster_reconciler.actors.cli.faults import Caution, Fault, printable, with_source
+from cluster_reconciler.actors.cli.faults import Caution, Fault, printable, told
 from cluster_reconciler.actors.cli.shape_change import PlanSummary, ShapeChange
 from cluster_reconciler.actors.cli.up_screen import UpScreen
 
@@ -46,7 +46,12 @@ class ShapeNews:
     def faults(self, faults: tuple[Fault, ...], generation: int) -> None:
         """The file is wrong, or gone; `generation` goes on."""
         self._screen.warn(
-            "\n".join([*map(with_source, faults), self._unchanged("not used", generation)])
+            "\n".join(
+                [
+                    *told(faults, sources=self._screen.errors_are_read),
+                    self._unchanged("not used", generation),
+                ]
+            )
         )
         self._line(generation, accepted=False, faults=faults)
 

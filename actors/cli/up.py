@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from cluster_reconciler.actors.cli.arguments import UpOptions
 from cluster_reconciler.actors.cli.driven_cluster import StartCluster
 from cluster_reconciler.actors.cli.exit_codes import INVALID
-from cluster_reconciler.actors.cli.faults import printable, with_source
+from cluster_reconciler.actors.cli.faults import printable, told
 from cluster_reconciler.actors.cli.log import configure_log, restore_log
 from cluster_reconciler.actors.cli.output import Output
 from cluster_reconciler.actors.cli.reports import UpReport
@@ -33,8 +33,9 @@ def up(options: UpOptions, start: StartCluster) -> int:
     before = look_at(options.file)
     loading = load(options.file)
     report = UpReport(options.file, faults=loading.faults)
-    for told in (*map(with_source, loading.faults), *map(str, loading.cautions)):
-        output.say(told)
+    faults = told(loading.faults, sources=output.stderr_is_terminal)
+    for line in (*faults, *map(str, loading.cautions)):
+        output.say(line)
     if loading.loaded is None:
         screen.end(replace(report, exit_code=INVALID, error="the shape file has faults"))
         return INVALID

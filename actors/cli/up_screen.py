@@ -42,6 +42,11 @@ class UpScreen:
         self._view: LiveView | None = None
 
     @property
+    def errors_are_read(self) -> bool:
+        """Prose goes to a person, not to a file or a program."""
+        return self._output.stderr_is_terminal
+
+    @property
     def following(self) -> bool:
         """The live view is there: it says what nodes wait for."""
         view = self._view

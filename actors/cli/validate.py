@@ -3,7 +3,7 @@
 from cluster_reconciler.actors.cli.arguments import ValidateOptions
 from cluster_reconciler.actors.cli.encoding import as_json
 from cluster_reconciler.actors.cli.exit_codes import DONE, INVALID
-from cluster_reconciler.actors.cli.faults import printable, with_source
+from cluster_reconciler.actors.cli.faults import printable, told
 from cluster_reconciler.actors.cli.output import Output
 from cluster_reconciler.actors.cli.reports import FileReport, ValidateReport
 from cluster_reconciler.actors.cli.shape_file import Loading, load
@@ -23,11 +23,12 @@ def validate(options: ValidateOptions, output: Output) -> int:
     if options.json:
         output.data(as_json(ValidateReport(valid, code, reports, against)))
         return code
+    sources = output.stdout_is_terminal
     if against is not None and not against.valid:
         # Whether the files may follow it cannot be said, so its own faults come first.
-        output.data("\n".join(_lines(against)))
+        output.data("\n".join(_lines(against, sources)))
     for report in reports:
-        output.data("\n".join(_lines(report)))
+        output.data("\n".join(_lines(report, sources)))
     return code
 
 
@@ -51,8 +52,8 @@ def _report(loading: Loading, old: Loading | None, *, strict: bool) -> FileRepor
     )
 
 
-def _lines(report: FileReport) -> list[str]:
-    lines = [*map(with_source, report.faults), *map(str, report.warnings)]
+def _lines(report: FileReport, sources: bool) -> list[str]:
+    lines = [*told(report.faults, sources=sources), *map(str, report.warnings)]
     if report.valid:
         lines.append(
             f"{printable(report.file)}: valid: run {report.run_id}, "
