@@ -17,7 +17,7 @@ from cluster_reconciler.actors.cli.main import main
 from cluster_reconciler.actors.cli.plan import plan_report
 from cluster_reconciler.actors.cli.plan_words import plan_lines
 from cluster_reconciler.actors.cli.reports import PlanReport
-from cluster_reconciler.actors.cli.shape_diff import FieldChange, diff_groups
+from cluster_reconciler.actors.cli.shape_diff import FieldChange, TakesEffect, diff_groups
 from cluster_reconciler.actors.cli.shape_file import load
 from cluster_reconciler.decider import expand_shape
 from cluster_reconciler.messages import (
@@ -230,6 +230,31 @@ def test_settings_say_when_they_count(capsys: pytest.CaptureFixture[str]) -> Non
         {"path": "retry.max_delay", "old": "1m", "new": "1m1s", "takes_effect": "at_once"},
         {"path": "swarm.grace", "old": "5s", "new": "9s", "takes_effect": "at_a_new_start"},
     ]
+
+
+@pytest.mark.usefixtures("here")
+def test_settings_of_a_file_that_a_running_cluster_refuses_count_at_a_new_start(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # given settings that could be taken over at once, and a group that asks for another provider
+    Path("new.yaml").write_text(
+        OLD.replace("provider: process", "provider: gpu")
+        + "providers: {gpu: {kind: process}}\nlimits: {gpu: {in_flight: 3}}\n"
+        + "retry: {max_delay: 61s}\n"
+    )
+    # when the plan is asked for as JSON and as text
+    assert main(["plan", "new.yaml", "--from", "old.yaml", "--json"]) == 0
+    report = msgspec.json.decode(capsys.readouterr().out, type=PlanReport)
+    assert main(["plan", "new.yaml", "--from", "old.yaml"]) == 0
+    text = capsys.readouterr().out
+    # then both say the same: `up --watch` takes the file as a whole or not at all
+    assert report.refused_providers == ("gpu",)
+    paths = [change.path for change in report.settings]
+    assert paths[:2] == ["limits.gpu.in_flight", "retry.max_delay"]
+    assert {change.takes_effect for change in report.settings} == {TakesEffect.AT_A_NEW_START}
+    _, _, told = text.partition("settings that count only once `up` is started anew\n")
+    assert [line.split()[1].rstrip(":") for line in told.splitlines()[: len(paths)]] == paths
+    assert "takes over at once" not in text
 
 
 def groups_of(number: int, command: str) -> str:

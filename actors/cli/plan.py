@@ -2,6 +2,7 @@
 
 from itertools import chain
 
+from msgspec.structs import replace
 from rich.style import Style
 
 from cluster_reconciler.actors.cli.arguments import PlanOptions
@@ -19,6 +20,8 @@ from cluster_reconciler.actors.cli.reports import (
 )
 from cluster_reconciler.actors.cli.shape_diff import (
     GroupDiff,
+    SettingChange,
+    TakesEffect,
     diff_groups,
     diff_settings,
     same_content,
@@ -71,7 +74,8 @@ def _compared(
     was = before.shape if before is not None else ClusterShape(run_id, 0, ())
     there, wanted = expand_shape(was), expand_shape(shape)
     groups = diff_groups(there, wanted)
-    settings = diff_settings(before, after) if before is not None else ()
+    refused = _refused_providers(before, after) if before is not None else ()
+    settings = _settings(before, after, refused=bool(refused)) if before is not None else ()
     changed = bool(settings) or not same_content(was, shape)
     rehearsal = rehearse(there, wanted)
     return PlanReport(
@@ -88,10 +92,20 @@ def _compared(
         groups=tuple(_group(group) for group in groups),
         nodes=tuple(chain.from_iterable(_nodes(group) for group in groups)),
         settings=settings,
-        refused_providers=_refused_providers(before, after) if before is not None else (),
+        refused_providers=refused,
         waves=rehearsal.waves,
         waves_complete=rehearsal.complete,
     )
+
+
+def _settings(
+    before: LoadedShape, after: LoadedShape, *, refused: bool
+) -> tuple[SettingChange, ...]:
+    """A running cluster that refuses the file takes none of its settings either."""
+    changes = diff_settings(before, after)
+    if not refused:
+        return changes
+    return tuple(replace(change, takes_effect=TakesEffect.AT_A_NEW_START) for change in changes)
 
 
 def _refused_providers(before: LoadedShape, after: LoadedShape) -> tuple[str, ...]:

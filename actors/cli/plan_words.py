@@ -176,17 +176,11 @@ def _common_prefix(old: str, new: str) -> int:
 
 
 def _settings(report: PlanReport) -> Iterator[Line]:
-    refused = bool(report.refused_providers)
-    at_once = [
-        change
-        for change in report.settings
-        if change.takes_effect is TakesEffect.AT_ONCE and not refused
-    ]
-    later = [change for change in report.settings if change not in at_once]
-    for changes, title in (
-        (at_once, "settings that a running `up --watch` takes over at once"),
-        (later, "settings that count only once `up` is started anew"),
+    for takes_effect, title in (
+        (TakesEffect.AT_ONCE, "settings that a running `up --watch` takes over at once"),
+        (TakesEffect.AT_A_NEW_START, "settings that count only once `up` is started anew"),
     ):
+        changes = [change for change in report.settings if change.takes_effect is takes_effect]
         if changes:
             yield Line(title)
             yield from (Line(f"  ~ {setting_words(change)}", STYLES["~"]) for change in changes)

@@ -96,7 +96,8 @@ class PlanReport(Struct, frozen=True):
     nodes: tuple[NodePlan, ...] = ()
     """By group, in the order of their numbers."""
     settings: tuple[SettingChange, ...] = ()
-    """`takes_effect`: `at_once` on a running cluster, or only `at_a_new_start`."""
+    """`takes_effect`: `at_once` on a running cluster, or only `at_a_new_start`; with
+    `refused_providers` all of them at a new start, for the file is refused as a whole."""
     refused_providers: tuple[str, ...] = ()
     """Providers that groups ask for and the old file does not have, or has as another kind: a
     running cluster refuses the new shape for them, until it is started anew."""
