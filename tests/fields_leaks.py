@@ -1,7 +1,9 @@
 """Attempts by the thousand whose bootstrap fails, and what must not grow meanwhile (F22).
 
 The production driver and executors, stepped; timers as the runtime has them, their one deadline far
-ahead and replaced at every step.  The provider remembers nothing, so that what grows is ours.
+ahead and replaced at every step.  The provider remembers nothing, so that what grows is ours.  It
+starts no process and the executors no thread: real ones are counted by the tests of F22 in
+`test_process_bounds.py` and `test_executor_threads.py`.
 """
 
 import gc

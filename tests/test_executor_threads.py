@@ -150,7 +150,7 @@ def test_f4_a_thread_killed_after_the_effect_answers_ambiguous_and_leaves_the_ot
     assert threads.provider.world.creations("g-1") == 1
 
 
-def test_threads_return_to_their_level_after_many_attempts(threads: Threads) -> None:
+def test_f22_threads_return_to_their_level_after_many_attempts(threads: Threads) -> None:
     before = threading.active_count()
     for attempt in range(1, 301):
         threads.executors.submit(create(1, attempt))

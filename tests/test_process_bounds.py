@@ -40,7 +40,7 @@ def level() -> dict[str, int]:
     }
 
 
-def test_nothing_grows_with_the_attempts(ground: Ground) -> None:
+def test_f22_nothing_grows_with_the_attempts_of_real_nodes(ground: Ground) -> None:
     settled: dict[str, int] = {}
     for attempt in range(1, ATTEMPTS + 1):
         node = ground.start("exit 3", attempt=attempt)
