@@ -63,19 +63,6 @@ def directory(provider: ProcessProvider, identity: AttemptIdentity) -> Path:
     return Path(found.endpoint.directory)
 
 
-def test_every_run_with_leases_is_found(provider: ProcessProvider, tmp_path: Path) -> None:
-    assert provider.list_runs() == ()
-    identities = [leased(provider, run) for run in (12, 3)]
-    (tmp_path / "run-of-the-mill").mkdir()
-    provider.lock_run(RunId(99)).close()
-
-    assert provider.list_runs() == (12, 3)
-
-    for identity in identities:
-        assert provider.destroy_lease(identity, HANDLE)
-    assert provider.list_runs() == ()
-
-
 def test_a_half_removed_lease_is_none_and_goes_with_the_next_lock(
     provider: ProcessProvider,
 ) -> None:

@@ -21,7 +21,3 @@ class TextLines:
         """The line of the position and its column there, both from 1 on."""
         line = self.line_at(position)
         return line, position - self._starts[line - 1] + 1
-
-    def start_of(self, line: int) -> int:
-        """The position at which the line begins."""
-        return self._starts[line - 1]

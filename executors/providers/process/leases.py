@@ -9,7 +9,6 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -139,12 +138,6 @@ class LeaseDirectories:
             return []
         found = ((path, self.read(path)) for path in entries)
         return [(path, record) for path, record in found if record is not None]
-
-    def runs(self) -> Iterator[RunId]:
-        """Every run that has a directory here."""
-        for path in sorted(self.state_dir.glob("run-*")):
-            if path.is_dir() and path.name[4:].isdecimal():
-                yield RunId(int(path.name[4:]))
 
     def remove(self, path: Path) -> None:
         """End the lease: its logs are kept for a while, the rest goes.  Raises OSError while the

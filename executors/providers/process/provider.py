@@ -194,11 +194,6 @@ class ProcessProvider:
             for path, record in self._leases.listing(run_id)
         ]
 
-    def list_runs(self) -> Sequence[RunId]:
-        """Every run that has leases here, also of processes that are no more: `list_leases` tells
-        what each has left."""
-        return tuple(self._leases.runs())
-
     def lock_run(self, run_id: RunId) -> RunLock:
         """Keep other processes away from the run; raises RunHeld or ProviderError."""
         try:
