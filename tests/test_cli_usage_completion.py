@@ -18,8 +18,8 @@ COMP_WORDS=(cluster-reconciler "$@"); COMP_CWORD=$#
 
 
 MISSING = """\
---completion: expected the package shtab, found none; it comes with `pip install \
-'cluster-reconciler[completion]'`
+--completion: expected the package shtab, found none; in the clone it comes with \
+`.venv/bin/pip install -e '.[completion]'`
 `cluster-reconciler --help` tells more
 """
 

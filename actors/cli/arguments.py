@@ -240,8 +240,8 @@ class _Completion(argparse.Action):
         except NoCompletion:
             raise argparse.ArgumentError(
                 self,
-                "expected the package shtab, found none; it comes with "
-                f"`pip install '{PROGRAM}[completion]'`",
+                "expected the package shtab, found none; in the clone it comes with "
+                "`.venv/bin/pip install -e '.[completion]'`",
             ) from None
 
 
