@@ -6,7 +6,7 @@ the state is the driver's alone, and every wait here has an end.
 
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
@@ -31,11 +31,17 @@ from cluster_reconciler.actors.errors import (
     possibly_left,
 )
 from cluster_reconciler.actors.events import ClusterEvent
+from cluster_reconciler.actors.parts import (
+    checked_providers,
+    refuse_wrong_kind,
+    refuse_wrong_parts,
+)
 from cluster_reconciler.actors.ports import Asked, StatusQuery, UpdateRetry
 from cluster_reconciler.actors.status import ClusterStatus, described
 from cluster_reconciler.actors.swarm import SwarmListener, SwarmSource
 from cluster_reconciler.actors.takeover import Takeover, take_over
 from cluster_reconciler.decider import RetryPolicy
+from cluster_reconciler.executors.durations import duration
 from cluster_reconciler.executors.provider import ListedLease, Provider
 from cluster_reconciler.messages import (
     ClusterShape,
@@ -92,36 +98,45 @@ class Cluster:
         cls,
         shape: ClusterShape,
         *,
-        providers: Sequence[Provider],
+        providers: Iterable[Provider],
         retry: RetryPolicy | None = None,
         swarm: SwarmSource | None = None,
         trace: Path | None = None,
-        drain_timeout: timedelta = DRAIN_TIMEOUT,
-        safety_tick: timedelta = SAFETY_TICK,
-        lease_check: timedelta = LEASE_CHECK,
+        drain_timeout: timedelta | float = DRAIN_TIMEOUT,
+        safety_tick: timedelta | float = SAFETY_TICK,
+        lease_check: timedelta | float = LEASE_CHECK,
         reclaim_leftovers: bool = False,
         debug_invariants: bool = False,
     ) -> Self:
         """Take the run over and begin to converge.
 
         `swarm`: who tells of joins and losses; None: a listener on 127.0.0.1.  `trace`: write the
-        mailbox log there.  `reclaim_leftovers`: end what an earlier process left alive; what its
-        provider calls dead is ended anyhow.  The cluster closes the providers and the swarm
-        when it is closed itself.
+        mailbox log there.  Durations are timedeltas, or numbers of seconds.  `reclaim_leftovers`:
+        end what an earlier process left alive; what its provider calls dead is ended anyhow.  The
+        cluster closes the providers and the swarm when it is closed itself.
 
-        Raises ShapeRefused, RunLocked, StartFailed, ValueError for a provider that says something
-        impossible of itself, or OSError for the trace or the listener.  Then everything that was
-        started has ended, a swarm that was started too; the providers are still the caller's.
+        Raises ShapeRefused, RunLocked, StartFailed, ValueError for a part or a duration that could
+        not work, or OSError for the trace or the listener.  Then everything that was started has
+        ended, a swarm that was started too; the providers are still the caller's.
         """
         if not isinstance(shape, ClusterShape):
             raise ShapeError(f"expected a ClusterShape, found {type(shape).__name__}")
         shape.expand()
-        _refuse_wrong_parts(providers, retry, swarm, trace)
+        refuse_wrong_parts(retry, swarm, trace)
+        providers = checked_providers(providers)
+        drain_timeout = duration("drain_timeout", drain_timeout)
         refuse_unknown_providers(shape, [provider.kind for provider in providers])
         policy = retry if retry is not None else RetryPolicy()
         if policy.seed == 0:
             policy = replace(policy, seed=secrets.randbits(48))
-        settings = Settings(policy, trace, safety_tick, lease_check, debug_invariants)
+        settings = Settings(
+            policy,
+            trace,
+            # At 0 their threads would spin.
+            duration("safety_tick", safety_tick, above=timedelta(0)),
+            duration("lease_check", lease_check, above=timedelta(0)),
+            debug_invariants,
+        )
         takeover = take_over(providers, shape.run_id, reclaim=reclaim_leftovers)
         listener: SwarmListener | None = None
         assembly: Assembly | None = None
@@ -166,18 +181,19 @@ class Cluster:
         """Use another retry policy; deadlines that were set stay as they are.  A policy without a
         seed goes on with the one there is.  Raises ValueError for what is no policy, or
         DriverDied."""
-        _refuse_wrong_kind("policy", policy, RetryPolicy)
+        refuse_wrong_kind("policy", policy, RetryPolicy)
         if policy.seed == 0:
             policy = replace(policy, seed=self._seed)
         self._ask(UpdateRetry(policy))
         self._seed = policy.seed
 
     def wait_converged(self, timeout: float | timedelta | None = None) -> ClusterStatus:
-        """Wait until the shape accepted last is reality; `timeout` in seconds, None: for ever.
-        Raises NotConverged, which says what is missing, or DriverDied."""
+        """Wait until the shape accepted last is reality.  `timeout`: seconds or a timedelta, below
+        0 as 0; None: for ever.  Raises NotConverged, which says what is missing, DriverDied, or
+        ValueError for what is no duration."""
+        limit = None if timeout is None else duration("timeout", timeout, least=None)
         generation = self._driver.desired.shape.generation
-        seconds = _seconds(timeout)
-        deadline = None if seconds is None else monotonic() + seconds
+        deadline = None if limit is None else monotonic() + limit.total_seconds()
         while True:
             left = None if deadline is None else deadline - monotonic()
             in_time = self._wait_converged(generation, left)
@@ -210,12 +226,15 @@ class Cluster:
         """Every lease that exists, or may; answers also when the driver is dead."""
         return possibly_left(self._assembly.state(), self._assembly.host.sent())
 
-    def drain(self, timeout: timedelta | None = None) -> None:
-        """Bring the cluster to nothing.  Raises DrainIncomplete, which names every lease that still
-        exists or may, or DriverDied."""
+    def drain(self, timeout: timedelta | float | None = None) -> None:
+        """Bring the cluster to nothing.  `timeout`: seconds or a timedelta, below 0 as 0; None:
+        what `start` was given.  Raises DrainIncomplete, which names every lease that still exists
+        or may, DriverDied, or ValueError for what is no duration: then nothing has changed."""
+        limit = self._drain_timeout
+        if timeout is not None:
+            limit = duration("timeout", timeout, least=None)
         generation = self._ask(Drain())
         assert isinstance(generation, int), f"the driver answered {generation!r}"
-        limit = timeout if timeout is not None else self._drain_timeout
         if not self._wait_converged(generation, limit.total_seconds()):
             raise DrainIncomplete(self.possibly_left())
 
@@ -298,33 +317,3 @@ class Cluster:
         for question in asked:
             with suppress(Exception):  # Answered at the same moment: that answer stands.
                 question.set_exception(error())
-
-
-def _seconds(timeout: float | timedelta | None) -> float | None:
-    return timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-
-
-def _refuse_wrong_kind(name: str, value: object, kind: type) -> None:
-    """Raises ValueError."""
-    if not isinstance(value, kind):
-        raise ValueError(f"{name}: expected a {kind.__name__}, found {value!r}")
-
-
-def _refuse_wrong_parts(
-    providers: Sequence[object], retry: object, swarm: object, trace: object
-) -> None:
-    """Raises ValueError, before anything is locked or begun."""
-    kinds: list[object] = []
-    for provider in providers:
-        if isinstance(provider, type):
-            raise ValueError(f"providers: expected {provider.__name__}(...), found the class")
-        if not hasattr(provider, "kind") or not hasattr(provider, "create_lease"):
-            raise ValueError(f"providers: expected a Provider, found {provider!r}")
-        if provider.kind in kinds:
-            raise ValueError(f"two providers are called {provider.kind!r}; rename one")
-        kinds.append(provider.kind)
-    for name, value, kind in (("retry", retry, RetryPolicy), ("trace", trace, Path)):
-        if value is not None:
-            _refuse_wrong_kind(name, value, kind)
-    if swarm is not None and not hasattr(swarm, "ticket"):
-        raise ValueError(f"swarm: expected a SwarmSource, found {swarm!r}")

@@ -27,6 +27,7 @@ from cluster_reconciler.actors.ports import Executor
 from cluster_reconciler.actors.status import ClusterStatus
 from cluster_reconciler.actors.system import ActorSystem
 from cluster_reconciler.decider import ClusterState, ReconcilePlan, RetryPolicy, is_converged, later
+from cluster_reconciler.executors.durations import duration
 from cluster_reconciler.messages import (
     AttemptIdentity,
     ClusterShape,
@@ -115,15 +116,15 @@ class SteppingCluster:
         retry: RetryPolicy | None = None,
         start: datetime = DEFAULT_START,
         executor: Executor | None = None,
-        safety_tick: timedelta | None = None,
+        safety_tick: timedelta | float | None = None,
         first_attempt: int = 1,
         check_invariants: bool = True,
     ) -> None:
         """`executor`: anything with `submit(effect)`; None: effects are only recorded.  The safety
         tick does not fire unless asked for.  Raises ShapeError, or ValueError for a safety tick
         that is not above 0, a first attempt below 1 or a start without its time zone."""
-        if safety_tick is not None and safety_tick <= timedelta(0):
-            raise ValueError(f"safety_tick must be above 0, found {safety_tick}")
+        if safety_tick is not None:
+            safety_tick = duration("safety_tick", safety_tick, above=timedelta(0))
         if first_attempt < 1:
             raise ValueError(f"first_attempt must be at least 1, found {first_attempt}")
         if start.tzinfo is None:
@@ -181,7 +182,7 @@ class SteppingCluster:
         waits in the mailbox is handled at the first such moment: `drive` first to have it handled
         now.  Raises ValueError for a time that goes back, or is none."""
         self._refuse_reentry()
-        wait = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
+        wait = duration("seconds", seconds, least=None)
         if wait < timedelta(0):
             raise ValueError(f"the clock cannot go back: asked to advance by {wait}")
         end = later(self.now, wait)
@@ -237,12 +238,14 @@ class SteppingCluster:
         reason: str,
         ambiguous: bool = False,
         attempt_ending: bool = False,
-        retry_after: timedelta | None = None,
+        retry_after: timedelta | float | None = None,
     ) -> None:
         """The effect's failure into the mailbox; not yet handled."""
         disposition = Disposition.AMBIGUOUS if ambiguous else Disposition.DEFINITE
         if attempt_ending:
             disposition = Disposition.ATTEMPT_ENDING
+        if retry_after is not None:
+            retry_after = duration("retry_after", retry_after)
         error = EffectError(reason, disposition, retry_after)
         self.tell(ExecutorResult(effect.node, effect.operation, error=error))
 

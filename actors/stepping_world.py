@@ -33,6 +33,7 @@ from cluster_reconciler.decider import (
     later,
 )
 from cluster_reconciler.executors import Executors, MemoryProvider, SwarmTicket
+from cluster_reconciler.executors.durations import duration
 from cluster_reconciler.executors.providers.memory_script import CallScript
 from cluster_reconciler.executors.providers.memory_world import Call
 from cluster_reconciler.messages import (
@@ -78,8 +79,8 @@ class SteppingWorld:
         retry: RetryPolicy | None = None,
         start: datetime = DEFAULT_START,
         providers: Callable[[Now], Sequence[MemoryProvider]] | None = None,
-        settle_time: timedelta = timedelta(0),
-        safety_tick: timedelta | None = None,
+        settle_time: timedelta | float = timedelta(0),
+        safety_tick: timedelta | float | None = None,
         order: Literal["fifo", "lifo"] = "fifo",
         check_leaks: bool = True,
     ) -> None:
@@ -155,7 +156,7 @@ class SteppingWorld:
     def run(self, seconds: float | timedelta) -> None:
         """Let so much time pass: stop at each moment at which something is due, in order, and
         settle there; then settle at the end."""
-        wait = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
+        wait = duration("seconds", seconds, least=None)
         end = later(self.now, wait)
         self.settle()
         while (due := self.due_at) is not None and due <= end and due < END_OF_TIME:

@@ -30,6 +30,7 @@ from cluster_reconciler.actors.swarm_members import (
     NotAdmitted,
 )
 from cluster_reconciler.actors.trace_log import traceback_text
+from cluster_reconciler.executors.durations import duration
 from cluster_reconciler.executors.provider import SwarmTicket
 from cluster_reconciler.messages import (
     AttemptIdentity,
@@ -81,6 +82,8 @@ def token_of(secret: bytes, identity: AttemptIdentity) -> str:
 class SwarmListener:
     """A `SwarmSource` that nodes connect to.  Listens from its making on, answers from `start` on.
 
+    Durations are timedeltas or seconds.
+
     Args:
         listen: `host:port`; port 0 is any free one.  See `address` for what became of it.
         heartbeat: how often a member is to be heard.
@@ -94,22 +97,24 @@ class SwarmListener:
 
     Raises:
         SwarmListenError: the address cannot be listened on.
-        ValueError: the spans do not fit together.
+        ValueError: a span is none, or the spans do not fit together.
     """
 
     def __init__(
         self,
         listen: str = "127.0.0.1:0",
-        heartbeat: timedelta = timedelta(seconds=1),
-        grace: timedelta = timedelta(seconds=5),
-        reconnect_grace: timedelta | None = None,
+        heartbeat: timedelta | float = timedelta(seconds=1),
+        grace: timedelta | float = timedelta(seconds=5),
+        reconnect_grace: timedelta | float | None = None,
         clock: Clock | None = None,
         *,
         allow_remote: bool = False,
         advertise: str | None = None,
-        hello_timeout: timedelta = timedelta(seconds=5),
+        hello_timeout: timedelta | float = timedelta(seconds=5),
         strangers_max: int = 256,
     ) -> None:
+        heartbeat, grace = duration("heartbeat", heartbeat), duration("grace", grace)
+        hello_timeout = duration("hello_timeout", hello_timeout, above=timedelta(0))
         if not timedelta(0) < heartbeat < grace:
             raise ValueError(
                 f"swarm: the grace must be longer than the heartbeat and both above 0, found "
@@ -117,7 +122,9 @@ class SwarmListener:
             )
         if strangers_max < 1:
             raise ValueError(f"swarm: strangers_max must be at least 1, found {strangers_max}")
-        reconnect_grace = min(reconnect_grace or RECONNECT_GRACE_MAX, grace)
+        if reconnect_grace is None:
+            reconnect_grace = RECONNECT_GRACE_MAX
+        reconnect_grace = min(duration("reconnect_grace", reconnect_grace), grace)
         self.heartbeat = heartbeat
         self._clock = clock if clock is not None else SystemClock()
         self._secret = secrets.token_bytes(32)

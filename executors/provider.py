@@ -16,6 +16,7 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from cluster_reconciler.executors.durations import duration
 from cluster_reconciler.messages import (
     AttemptIdentity,
     BootstrapSessionId,
@@ -37,15 +38,18 @@ from cluster_reconciler.messages import (
 
 class ProviderError(Exception):
     """Raised by a provider that knows what its failure means.  Any other exception out of a call
-    that makes something is ambiguous: the effect may exist (design rule 13)."""
+    that makes something is ambiguous: the effect may exist (design rule 13).  `retry_after`: a
+    timedelta or seconds; what is neither is a ValueError."""
 
     def __init__(
         self,
         reason: str,
         disposition: Disposition = Disposition.DEFINITE,
-        retry_after: timedelta | None = None,
+        retry_after: timedelta | float | None = None,
     ) -> None:
         super().__init__(reason)
+        if retry_after is not None:
+            retry_after = duration("retry_after", retry_after, least=None)
         self.error = EffectError(reason, disposition, retry_after)
 
 

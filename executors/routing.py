@@ -41,7 +41,7 @@ class Routes:
         """Raises ValueError: one has no usable kind or settle time, or two have the same kind."""
         self._routes: dict[ProviderKind, Route] = {}
         for provider in providers:
-            route = _route(provider)
+            route = route_to(provider)
             if route.kind in self._routes:
                 raise ValueError(
                     f"two providers are called {route.kind!r}; every one needs a kind of its own"
@@ -104,7 +104,8 @@ def _named_in(command: NodeManagerCommand) -> ProviderKind | None:
             assert_never(command)
 
 
-def _route(provider: Provider) -> Route:
+def route_to(provider: Provider) -> Route:
+    """Raises ValueError: the provider says something impossible of itself."""
     kind, settle_time = provider.kind, provider.settle_time
     if not isinstance(kind, str) or not kind:
         raise ValueError(

@@ -286,8 +286,12 @@ def test_the_seed_is_drawn_once_for_each_cluster_and_a_given_one_is_kept() -> No
         ({"retry": 5}, ValueError, "retry: expected a RetryPolicy, found 5"),
         ({"trace": 5}, ValueError, "trace: expected a Path, found 5"),
         ({"swarm": 5}, ValueError, "swarm: expected a SwarmSource, found 5"),
-        ({"safety_tick": timedelta(0)}, ValueError, "safety_tick must be a timedelta above 0"),
-        ({"lease_check": 30}, ValueError, "lease_check must be a timedelta above 0, found 30"),
+        (
+            {"safety_tick": timedelta(0)},
+            ValueError,
+            "safety_tick: expected a timedelta or a number",
+        ),
+        ({"lease_check": "30"}, ValueError, "number of seconds above 0, found '30'"),
     ],
 )
 def test_what_could_not_work_is_refused_before_anything_is_begun(

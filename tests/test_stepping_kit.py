@@ -63,7 +63,7 @@ def test_a_time_that_goes_back_is_refused() -> None:
         with pytest.raises(ValueError, match="the clock cannot go back: asked to advance by"):
             c.advance(wait)
 
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match="found nan"):
         c.advance(float("nan"))
     assert c.now == T0
 
@@ -71,8 +71,11 @@ def test_a_time_that_goes_back_is_refused() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"safety_tick": timedelta(0)}, "safety_tick must be above 0, found 0:00:00"),
-        ({"safety_tick": timedelta(-1)}, "safety_tick must be above 0, found -1 day"),
+        (
+            {"safety_tick": timedelta(0)},
+            r"number of seconds above 0, found datetime.timedelta\(0\)",
+        ),
+        ({"safety_tick": timedelta(-1)}, r"above 0, found datetime.timedelta\(days=-1\)"),
         ({"first_attempt": 0}, "first_attempt must be at least 1, found 0"),
         ({"start": datetime(2026, 1, 1)}, "start must be an aware time, found the naive 2026"),  # noqa: DTZ001
     ],

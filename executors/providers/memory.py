@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar, cast
 
+from cluster_reconciler.executors.durations import duration
 from cluster_reconciler.executors.provider import (
     BootstrapContext,
     ListedLease,
@@ -72,7 +73,7 @@ class MemoryProvider:
         kind: str = "memory",
         *,
         now: Callable[[], datetime] = _wall_clock,
-        settle_time: timedelta = timedelta(0),
+        settle_time: timedelta | float = timedelta(0),
         auto_join: bool = True,
         joined: JoinListener | None = None,
         history_max: int = 100_000,
@@ -80,7 +81,7 @@ class MemoryProvider:
         """`joined` plays the swarm: it is told who joined; None: the session reports it.  Without
         `auto_join` sessions join only by `join`.  `history_max`: how many calls are kept."""
         self._kind = ProviderKind(kind)
-        self._settle_time = settle_time
+        self._settle_time = duration("settle_time", settle_time)
         self._now = now
         self.script = Script()
         self.world = MemoryWorld(self._kind, now, history_max)

@@ -14,6 +14,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+from cluster_reconciler.executors.durations import duration
 from cluster_reconciler.executors.node.machine import own_pid
 from cluster_reconciler.executors.provider import (
     BootstrapContext,
@@ -85,12 +86,15 @@ class ProcessProvider:
         state_dir: Path | str | None = None,
         *,
         kind: str = "process",
-        join_after: timedelta = timedelta(seconds=1),
-        verify_timeout: timedelta = timedelta(seconds=60),
+        join_after: timedelta | float = timedelta(seconds=1),
+        verify_timeout: timedelta | float = timedelta(seconds=60),
         containment: Containment | None = None,
     ) -> None:
         """`join_after`: a node joins once its command has run for so long; a node's own
-        `shape.options["join_after"]`, in seconds, goes before.  `containment`: None: the best."""
+        `shape.options["join_after"]`, in seconds, goes before.  `verify_timeout`: for each verify
+        command.  Both are timedeltas or seconds.  `containment`: None: the best."""
+        join_after = duration("join_after", join_after)
+        verify_timeout = duration("verify_timeout", verify_timeout, above=timedelta(0))
         root = Path(state_dir).expanduser() if state_dir is not None else default_state_dir()
         if not str(root).isprintable():
             # It is part of every lease, and what a lease holds is written and shown.
