@@ -148,7 +148,7 @@ _TELLING_NAME = re.compile(
 )
 _TELLING_VALUE = re.compile(
     r"""-----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY
-    |\b[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@      # a password in an address
+    |\b[a-z][a-z0-9+.-]{0,30}+://[^/\s:@]*+:[^/\s@]++@      # a password in an address
     |^(sk|pk|rk)[-_](live|test|proj|ant|or)?[-_]?[A-Za-z0-9_-]{16,}
     |^gh[pousr]_[A-Za-z0-9]{20,}|^github_pat_[A-Za-z0-9_]{20,}|^glpat-[A-Za-z0-9_-]{16,}
     |^(AKIA|ASIA)[A-Z0-9]{16}$|^AIza[A-Za-z0-9_-]{30,}|^xox[abeoprs]-[A-Za-z0-9-]{10,}

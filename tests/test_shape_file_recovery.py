@@ -81,6 +81,46 @@ TOML = [
         id="one_bracket_too_few",
     ),
     pytest.param(
+        f'run_id = 1\nswarm.grace = "7s"\n[swarm]\nheartbeat = "x"\n[[groups]]\n{GROUP}x = 1\n',
+        ["3: swarm", "4: swarm.heartbeat", "10: groups[0].x"],
+        id="table_and_dotted_key",
+    ),
+    pytest.param(
+        f"run_id = 1\n[[groups]]\n{GROUP}boot.args = []\n[groups.boot]\nssh_user = 3\n",
+        ["8: groups[0].boot", "9: groups[0].boot.ssh_user"],
+        id="table_of_a_group_and_dotted_key",
+    ),
+    pytest.param(
+        f"run_id = 1\n[[groups]]\n{GROUP}boot = {{}}\n[groups.boot.env]\nB = 3\n",
+        ["8: groups[0].boot", "9: groups[0].boot.env.B"],
+        id="table_within_an_inline_table",
+    ),
+    pytest.param(
+        f"run_id = 1\n[swarm]\n[[groups]]\n{GROUP}boot = {{}}\nboot.args = 3\n",
+        ["9: groups[0].boot", "9: groups[0].boot.args"],
+        id="dotted_key_within_an_inline_table",
+    ),
+    pytest.param(
+        f"run_id = 1\nswarm = {{}}\n[swarm]\nx = 3\n[[groups]]\n{GROUP}",
+        ["3: swarm", "4: swarm.x"],
+        id="table_and_inline_table",
+    ),
+    pytest.param(
+        f"run_id = 1\n[groups.boot]\nargs = []\n[[groups]]\n{GROUP}x = 3\n[[groups]]\n",
+        ["2: [groups.boot] below a [[groups]]", "9: groups[0].x"]
+        + [f"10: groups[1].{key}" for key in ("group_id", "role", "count", "provider")],
+        id="table_above_its_group",
+    ),
+    pytest.param(
+        f"run_id = 1\n[groups]\n{GROUP}[[groups]]\n{GROUP}x = 3\n",
+        [
+            "2: [[groups]] for one more entry of the list",
+            "8: groups[1].group_id",
+            "12: groups[1].x",
+        ],
+        id="first_group_with_one_bracket",
+    ),
+    pytest.param(
         f"retry = 1\nrun_id = 1\n[[groups]]\n{GROUP}[retry.x]\ny = 1\n",
         ["1: retry", "8: retry"],
         id="table_within_a_number",
@@ -91,6 +131,16 @@ TOML = [
 @pytest.mark.parametrize(("text", "lines"), TOML)
 def test_in_toml_the_rest_of_the_file_is_judged(text: str, lines: list[str]) -> None:
     assert sorted(told("shape.toml", text)) == sorted(lines)
+
+
+def test_a_table_above_its_group_is_told_where_it_belongs() -> None:
+    Path("shape.toml").write_text(f"run_id = 1\n[groups.boot]\nargs = []\n[[groups]]\n{GROUP}")
+    assert [str(fault) for fault in load("shape.toml").faults] == [
+        (
+            "shape.toml:2:1: expected [groups.boot] below a [[groups]], found it above the first "
+            "one, which is on line 4; move it and its keys below the [[groups]] that it belongs to"
+        )
+    ]
 
 
 YAML_GROUP = "groups:\n- {group_id: w, role: r, count: -1, provider: process}\n"
@@ -151,3 +201,18 @@ def test_in_json_what_other_languages_allow_hides_nothing_and_other_faults_end_i
 @pytest.mark.parametrize("name", ["shape.toml", "shape.yaml", "shape.json"])
 def test_a_file_of_another_kind_ends_after_some_faults(name: str) -> None:
     assert 1 <= len(told(name, "x: [}: =\n" * 5000)) <= 21
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("shape.yaml", "run_id: 7\nheartbeat\ue000"),
+        ("shape.yaml", 'run_id: "\\ue000"\ngroups: \ue000\n'),
+        ("shape.json", '{"run_id": "\\ue000", "groups": "\ue000"}'),
+        ("shape.json", '{"run_id": 0e00, "groups": [x, 0e01]}'),
+    ],
+)
+def test_no_text_of_a_file_is_taken_for_a_value_that_could_not_be_read(
+    name: str, text: str
+) -> None:
+    assert len(told(name, text)) >= 1

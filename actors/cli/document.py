@@ -4,9 +4,20 @@ Shared by the three formats; what the keys mean is judged later, by `checking` a
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 from cluster_reconciler.actors.cli.faults import Caution, Fault, Path, format_path
 from cluster_reconciler.actors.cli.secret_words import hidden_as_in, without_secrets
+
+FAULTS_MAX = 1000
+"""Faults that are told of one file; the others are counted."""
+
+_SOURCE_MAX = 1000
+"""Characters of a line that a fault keeps; of a longer one those around its place."""
+_SOURCE_STEP = 200
+
+_without_secrets = lru_cache(maxsize=64)(without_secrets)
+"""Many faults may stand on one line."""
 
 UNKNOWN = object()
 """Stands in the tree where the text has a fault of syntax: something is there, nobody knows what.
@@ -27,6 +38,8 @@ class Document:
     faults: list[Fault] = field(default_factory=list)
     readable: bool = True
     """False: there is no tree, `faults` says why."""
+    untold: int = 0
+    """How many faults there are beyond `FAULTS_MAX`."""
     complete: bool = True
     """False: keys may stand where the text has a fault of syntax; what seems to be missing may be
     there."""
@@ -100,14 +113,27 @@ class Document:
         nearest: str | None,
         hint: str | None,
     ) -> None:
+        if len(self.faults) >= FAULTS_MAX:
+            self.untold += 1
+            return
         line, column = place
-        written = self._source(line) if line is not None else ""
-        source = without_secrets(written)
+        written = self._source(line, column or 1) if line is not None else ""
+        source = _without_secrets(written)
         found = hidden_as_in(found, written, source)
         self.faults.append(
             Fault(self.file, expected, found, path, line, nearest, hint, column, source or None)
         )
 
-    def _source(self, line: int) -> str:
-        lines = self.text.split("\n", line)
-        return lines[line - 1].strip() if line <= len(lines) else ""
+    @cached_property
+    def _source_lines(self) -> list[str]:
+        return self.text.split("\n")
+
+    def _source(self, line: int, column: int) -> str:
+        if line > len(self._source_lines):
+            return ""
+        written = self._source_lines[line - 1]
+        if len(written) > _SOURCE_MAX:
+            # In steps, so that the faults of one place share what is hidden there.
+            start = max(column // _SOURCE_STEP - 1, 0) * _SOURCE_STEP
+            written = written[start : start + _SOURCE_MAX]
+        return written.strip()

@@ -46,8 +46,7 @@ _NOT_READ = "a process provider does not read this: its nodes are this machine a
 
 
 def cautions_of(document: Document, path: Path, group: dict[str, object]) -> Iterator[Caution]:
-    """Of one group, at `path` in the file, in the order of their lines.  A value with a fault gets
-    none: it will be another one."""
+    """Of one group, at `path` in the file, in the order of their lines."""
     found = [
         caution
         for place, value, name in _references(path, group)
@@ -56,9 +55,7 @@ def cautions_of(document: Document, path: Path, group: dict[str, object]) -> Ite
     if _kind_of(document.tree, group.get("provider")) == PROCESS:
         found += (document.caution(place, text) for place, text in _unread(path, group))
     found += (document.caution(place, _WRITTEN_OUT) for place in _written_out(path, group))
-    faulty = {fault.path for fault in document.faults}
-    sound = (caution for caution in found if caution.path not in faulty)
-    yield from sorted(sound, key=lambda caution: (caution.line or 0, caution.column or 0))
+    yield from sorted(found, key=lambda caution: (caution.line or 0, caution.column or 0))
 
 
 def _references(path: Path, group: dict[str, object]) -> Iterator[tuple[Path, str, str]]:

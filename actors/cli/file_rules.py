@@ -36,16 +36,20 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def judge(document: Document, cautions: list[Caution]) -> None:
-    """Note every breach of these rules, and what is allowed but probably not meant."""
+    """Note every breach of these rules, and what is allowed but probably not meant.  A value with a
+    fault gets no caution: it will be another one."""
     tree = document.tree
     if not isinstance(tree, dict):
         return
+    found: list[Caution] = []
     names = _provider_names(document, tree)
-    _judge_groups(document, tree, names, cautions)
+    _judge_groups(document, tree, names, found)
     _judge_limits(document, tree, names)
-    _judge_swarm(document, tree, cautions)
+    _judge_swarm(document, tree, found)
     _judge_least_delay(document, tree)
-    cautions.extend(cautions_of_settings(document, tree))
+    found.extend(cautions_of_settings(document, tree))
+    faulty = {fault.path for fault in document.faults}
+    cautions.extend(caution for caution in found if caution.path not in faulty)
 
 
 def _tables(tree: dict[str, object], key: str) -> Iterator[tuple[str, dict[str, object]]]:

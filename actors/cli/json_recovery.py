@@ -14,8 +14,7 @@ from cluster_reconciler.actors.cli.faults import WrittenFloat
 BROKEN_MAX = 20
 """Faults of syntax that are told of one file."""
 
-UNREADABLE = "\ue000"
-"""Stands in place of a value that cannot be read; nobody writes this character."""
+_ZEROS = re.compile("0+")
 _COMMENT = re.compile(r"(?://|#)[^\n]*|/\*.*?\*/", re.DOTALL)
 _SINGLE = re.compile(r"'([^'\"\\\n]*)'")
 _WORD = re.compile(r"[A-Za-z_@%`][^\s,:\]}\"'{\[]*")
@@ -23,17 +22,28 @@ _CONSTANTS = {"True": "true", "False": "false", "None": "null", "undefined": "nu
 _COMMA_BEFORE = re.compile(r",(?=\s*$)")
 
 
-def read_again(text: str) -> object:
+def mark_for(text: str) -> str:
+    """A number that the text does not hold: it stands in place of a value that cannot be read.  A
+    string would not do, which can be written with escapes."""
+    return "0e" + "0" * (max(map(len, _ZEROS.findall(text)), default=0) + 1)
+
+
+def read_again(text: str, mark: str) -> object:
     """As `json.loads`, with `UNKNOWN` for what `repaired` has left out.
 
     Raises:
         ValueError: as `json.loads` does.
     """
-    return _known(json.loads(text, parse_float=WrittenFloat))
+
+    def number(written: str) -> object:
+        return UNKNOWN if written == mark else WrittenFloat(written)
+
+    return json.loads(text, parse_float=number)
 
 
-def repaired(text: str, error: json.JSONDecodeError) -> str | None:
-    """The text without this fault; None: nobody can tell what was meant."""
+def repaired(text: str, error: json.JSONDecodeError, mark: str) -> str | None:
+    """The text without this fault, with `mark` for what cannot be read; None: nobody can tell what
+    was meant."""
     at, rest = error.pos, text[error.pos :]
     if comment := _COMMENT.match(rest):
         return _replaced(text, at, comment[0], "")
@@ -45,7 +55,7 @@ def repaired(text: str, error: json.JSONDecodeError) -> str | None:
         return _replaced(text, at, single[0], f'"{single[1]}"')
     if error.msg.startswith("Expecting value") and (word := _WORD.match(rest)):
         constant = _CONSTANTS.get(word[0])
-        meant = constant if constant is not None else f'"{UNREADABLE}"'
+        meant = constant if constant is not None else mark
         return _replaced(text, at, word[0], meant)
     if error.msg.startswith("Expecting ',' delimiter") and rest[:1] == '"':
         before = text[:at].rstrip()
@@ -60,11 +70,3 @@ def _replaced(text: str, at: int, old: str, new: str) -> str:
     """With the old text's line ends and length, as far as the new one is not longer."""
     blank = re.sub(r"[^\n]", " ", old[len(new) :])
     return f"{text[:at]}{new}{blank}{text[at + len(old) :]}"
-
-
-def _known(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _known(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_known(item) for item in value]
-    return UNKNOWN if value == UNREADABLE else value

@@ -9,7 +9,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # public in C
 
 from cluster_reconciler.actors.cli.document import Document
 from cluster_reconciler.actors.cli.faults import Path, quoted
-from cluster_reconciler.actors.cli.json_recovery import BROKEN_MAX, UNREADABLE, read_again, repaired
+from cluster_reconciler.actors.cli.json_recovery import BROKEN_MAX, mark_for, read_again, repaired
 from cluster_reconciler.actors.cli.text_lines import TextLines
 
 _EXPECTED = {
@@ -43,13 +43,14 @@ def read_json(document: Document, text: str) -> None:
     else with that fault."""
     if not text.strip():
         return
+    mark = mark_for(text)
     for _ in range(BROKEN_MAX):
         try:
-            document.tree = read_again(text)
+            document.tree = read_again(text, mark)
             break
         except json.JSONDecodeError as error:
-            _refuse(document, text, error)
-            text_after = repaired(text, error)
+            _refuse(document, text, error, mark)
+            text_after = repaired(text, error, mark)
             if text_after is None:
                 document.readable = False
                 return
@@ -64,11 +65,11 @@ def read_json(document: Document, text: str) -> None:
     _Walk(document, text, TextLines(text)).value((), 0)
 
 
-def _refuse(document: Document, text: str, error: json.JSONDecodeError) -> None:
+def _refuse(document: Document, text: str, error: json.JSONDecodeError, mark: str) -> None:
     reason = error.msg.removesuffix(": ")
     expected = next((e for start, e in _EXPECTED.items() if reason.startswith(start)), reason)
     first = text[error.pos : error.pos + 1]
-    rest = text[error.pos :].partition("\n")[0].rstrip().replace(UNREADABLE, "...")
+    rest = text[error.pos :].partition("\n")[0].rstrip().replace(mark, "...")
     found = _FOUND.get(first, quoted(rest))
     hint = _HINTS.get(first)
     if first == "\n" and reason.startswith("Invalid control character"):

@@ -7,7 +7,7 @@ from cluster_reconciler.actors.cli.document import Document
 from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, quoted
 from cluster_reconciler.actors.cli.text_lines import TextLines
 from cluster_reconciler.actors.cli.toml_positions import toml_positions
-from cluster_reconciler.actors.cli.toml_recovery import recover_toml
+from cluster_reconciler.actors.cli.toml_recovery import TWICE, recover_toml
 
 _AT = re.compile(r" \((?:at line (\d+), column (\d+)|at end of document)\)$")
 _LONG_KEY = re.compile(r"^[ \t]*\[*(?:[\w-]+[ \t]*\.[ \t]*){64}", re.MULTILINE)
@@ -27,6 +27,10 @@ _EXPECTED = (
     ("Illegal character", "no raw control character"),
     (_BAD_ESCAPE, "a valid escape after the backslash"),
     ("Invalid initial character for a key part", "a key"),
+    ("Invalid hex value", "hexadecimal digits after the backslash"),
+    ("Escaped character is not", "an escape that stands for a character"),
+    ("Found invalid character", "no raw control character"),
+    ("Invalid date or datetime", "a day or time that there is"),
 )
 
 
@@ -46,7 +50,6 @@ def read_toml(document: Document, text: str) -> None:
 
         recover_toml(document, text, refuse)
         if not document.faults:
-            document.readable = False
             refuse(str(error), 0, ())
         return
     positions = toml_positions(text)
@@ -68,6 +71,10 @@ def _refuse(
     if place[1]:
         line, column = start[0] + int(place[1]) - 1, int(place[2])
         column += start[1] - 1 if place[1] == "1" else 0
+    if reason.startswith(TWICE):
+        again = f"{_rest_of(text, line, 1)}, which is there already"
+        document.broken("each key and table only once", again, line, None, column or None, path)
+        return
     known = next((e for begin, e in _EXPECTED if reason.startswith(begin)), None)
     hint = None
     if reason.startswith(_BAD_ESCAPE):
@@ -80,8 +87,7 @@ def _refuse(
         hint = f"write {word.lower()}" if word in {"True", "False"} else "text stands in quotes"
     if reason.startswith("Unclosed") or not column:
         hint = f"it begins on line {start[0]}" if line > start[0] else hint
-    found = rest if known is not None else reason.removeprefix("Found ")
-    document.broken(known or "valid TOML", found, line, hint, column or None, path)
+    document.broken(known or "what TOML allows", rest, line, hint, column or None, path)
 
 
 def _rest_of(text: str, line: int, column: int) -> str:

@@ -68,10 +68,13 @@ _OF_ONE_VALUE = (
 )
 """So begin the problems that are over when the value of their line is another one."""
 _PAIR = re.compile(r"""([ ]*(?:-[ ]+)*(?:"[^"]*"|'[^']*'|[\w.-]+)[ ]*:[ ]+)(\S.*)""")
-_UNREADABLE = "\ue000"
-"""Stands in place of a value that cannot be read; nobody writes this character."""
+_FILLER = "\ue000"
+"""More of these than any text has together stand in place of a value that cannot be read."""
+_FILLERS = re.compile(f"{_FILLER}+")
 _BROKEN_MAX = 20
 """Faults of syntax that are told of one file."""
+_READ_MAX = 200_000
+"""Characters that are read again for the sake of further faults."""
 _HARMLESS_TAGS = (_PLAIN, _QUOTED, _STRING, _MAPPING, _SEQUENCE)
 
 
@@ -89,13 +92,14 @@ def read_yaml(document: Document, text: str) -> None:
     """Fill the document; of a text that is no YAML with what is sound in it, where single values
     break it, else with that fault."""
     root, read = None, text
-    for _ in range(_BROKEN_MAX):
+    unreadable = _FILLER * (max(map(len, _FILLERS.findall(text)), default=0) + 1)
+    for _ in range(_attempts(text)):
         try:
             root = _composed(read)
             break
         except yaml.YAMLError as error:
-            passed_over = _without_value(read, error)
-            if _UNREADABLE not in _line_of(read, error):
+            passed_over = _without_value(read, error, unreadable)
+            if unreadable not in _line_of(read, error):
                 _refuse(document, text, error)
             if passed_over is None:
                 document.readable = False
@@ -107,9 +111,14 @@ def read_yaml(document: Document, text: str) -> None:
     if root is None:
         return
     try:
-        document.tree = _Walk(document).value(root, ())
+        document.tree = _Walk(document, unreadable).value(root, ())
     except _Explodes:
         document.unreadable("a shape", "aliases that expand without end")
+
+
+def _attempts(text: str) -> int:
+    """PyYAML takes its time: a large text is read again less often."""
+    return max(min(_BROKEN_MAX, _READ_MAX // len(text)), 2) if text else 1
 
 
 def _composed(text: str) -> yaml.Node | None:
@@ -127,7 +136,7 @@ def _line_of(text: str, error: yaml.YAMLError) -> str:
     )
 
 
-def _without_value(text: str, error: yaml.YAMLError) -> str | None:
+def _without_value(text: str, error: yaml.YAMLError, unreadable: str) -> str | None:
     """The text with something unknown in place of the value that cannot be read; None: more than
     one value of one line is broken."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
@@ -136,9 +145,9 @@ def _without_value(text: str, error: yaml.YAMLError) -> str | None:
     line = error.problem_mark.line
     lines = text.split("\n")
     pair = _PAIR.fullmatch(lines[line]) if line < len(lines) else None
-    if pair is None or pair[2] == _UNREADABLE or not problem.startswith(_OF_ONE_VALUE):
+    if pair is None or pair[2] == unreadable or not problem.startswith(_OF_ONE_VALUE):
         return None
-    lines[line] = pair[1] + _UNREADABLE
+    lines[line] = pair[1] + unreadable
     return "\n".join(lines)
 
 
@@ -149,8 +158,9 @@ class _Explodes(Exception):
 class _Walk:
     """From nodes to plain values; an alias is walked anew at each of its places."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, unreadable: str) -> None:
         self._document = document
+        self._unreadable = unreadable
         self._places = 0
         self._open: set[int] = set()
         """The nodes around this place: an alias to one of them would have no end."""
@@ -204,10 +214,10 @@ class _Walk:
 
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> object:
         text = str(node.value)
-        if text == _UNREADABLE:
-            return UNKNOWN
         if node.tag != _PLAIN:
             return text
+        if text == self._unreadable:
+            return UNKNOWN
         self._document.raw[path] = text
         return _plain(text)
 

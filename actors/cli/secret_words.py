@@ -6,12 +6,17 @@ command line resolves one to show it.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from cluster_reconciler.executors.secret_references import MASK, looks_like_secret
 
 _NAME_MAX = 100
 """Characters before a word in which its name is looked for."""
-_WORD = re.compile(r"""\$[^\s'"]*|'[^']*(?:'|$)|"(?:\\.|[^"\\])*(?:"|$)|[^\s'"=,;\[\]{}]+""")
+_WORD = re.compile(
+    r"""\$[^\s'"]*+|'[^']*+(?:'|\Z)|"(?:\\[\s\S]|[^"\\])*+(?:"|\\?\Z)|[^\s'"=,;\[\]{}]++"""
+)
+"""Here and below no repeat tries again what it has taken: a text of a megabyte takes its time once,
+not once for each of its characters."""
 _NAME_BEFORE = re.compile(
     r"""(?:([A-Za-z0-9_-]+)\\?['"]?\s*[=:]\s*     # TOKEN=X, "TOKEN": X
     |(?<![\w-])(--?[A-Za-z0-9_-]+)(?:['"]\s*,)?\s*)\\?['"]?$       # --token X; "--token", "X"
@@ -20,6 +25,7 @@ _NAME_BEFORE = re.compile(
 )
 _LEADS_TO_ONE = re.compile(r"(file|path|dir)$", re.IGNORECASE)
 """`--token-file`: what follows is a path."""
+_QUOTES_MAX = 8
 _PART = re.compile(r"""[^\s'"=,;\[\]{}\\]+""")
 _OPTION = re.compile(r"--?[A-Za-z0-9_-]+")
 _VARIABLE = re.compile(r"\$(?:\(.*|\{?\w+\}?.*)", re.DOTALL)
@@ -33,10 +39,10 @@ _HEADER = re.compile(
 """`Authorization: Bearer X`: all up to the quote."""
 _BEARER = re.compile(r"""(\bbearer\s+)[^\s'"\\$][^\s'"\\]*""", re.IGNORECASE)
 _LOGIN = re.compile(
-    r"""((?:^|\s)(?:-u|--user)[\s=]+['"]?[^\s:'"]+:)(?!\d+(?:\s|$))[^\s'"$][^\s'"]*"""
+    r"""((?:^|\s)(?:-u|--user)[\s=]++['"]?[^\s:'"]++:)(?!\d+(?:\s|$))[^\s'"$][^\s'"]*"""
 )
 """`curl -u name:X`; two numbers are a user and a group."""
-_AT_HOST = re.compile(r"(?<![\w/:@.])([\w.+-]+:)(?!\$)([^\s@/:'\"]+)(@(?!sha\d)[\w.-]+)")
+_AT_HOST = re.compile(r"(?<![\w/:@.+-])([\w.+-]++:)(?!\$)([^\s@/:'\"]++)(@(?!sha\d)[\w.-]+)")
 """`name:X@host` without a scheme; a digest of an image is none."""
 _LOGIN_OPTIONS = ("-u", "--user")
 
@@ -58,10 +64,16 @@ def without_secrets(text: str, name: str = "") -> str:
 
 def hidden_as_in(found: str, line: str, shown: str) -> str:
     """What was found on a line, without what the line, as it is `shown`, hides."""
-    kept = set(_PART.findall(shown))
-    for part in sorted(set(_PART.findall(line)) - kept, key=len, reverse=True):
+    for part in _hidden_parts(line, shown):
         found = found.replace(part, MASK)
     return without_secrets(found)
+
+
+@lru_cache(maxsize=64)
+def _hidden_parts(line: str, shown: str) -> tuple[str, ...]:
+    """The longest first.  Kept, because many faults may stand on one line."""
+    hidden = set(_PART.findall(line)) - set(_PART.findall(shown))
+    return tuple(sorted(hidden, key=len, reverse=True))
 
 
 def words_without_secrets(words: Sequence[str]) -> tuple[str, ...]:
@@ -85,11 +97,15 @@ def _names_one(name: str) -> bool:
     return not _LEADS_TO_ONE.search(name)
 
 
-def _words_shown(text: str) -> str:
-    return _WORD.sub(lambda word: _word_shown(text, word), text)
+def _words_shown(text: str, depth: int = 0) -> str:
+    """`depth`: in how many quotes the text stands; what is in more than a person writes is hidden
+    as a whole."""
+    if depth > _QUOTES_MAX:
+        return MASK
+    return _WORD.sub(lambda word: _word_shown(text, word, depth), text)
 
 
-def _word_shown(text: str, word: "re.Match[str]") -> str:
+def _word_shown(text: str, word: "re.Match[str]", depth: int) -> str:
     """A word of a command line; `--password hunter2`, `API_KEY=...`: the one before names it."""
     quote = word[0][0] if word[0][0] in "'\"" else ""
     inner = word[0][1:].removesuffix(quote) if quote else word[0]
@@ -102,4 +118,4 @@ def _word_shown(text: str, word: "re.Match[str]") -> str:
         name = ""
     if looks_like_secret(inner, name if _names_one(name) else ""):
         return f"{quote}{MASK}{end}"
-    return f"{quote}{_words_shown(inner)}{end}" if quote else inner
+    return f"{quote}{_words_shown(inner, depth + 1)}{end}" if quote else inner

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from cluster_reconciler.actors.cli.checking import check
-from cluster_reconciler.actors.cli.document import Document
+from cluster_reconciler.actors.cli.document import FAULTS_MAX, Document
 from cluster_reconciler.actors.cli.faults import Caution, Fault
 from cluster_reconciler.actors.cli.file_rules import judge
 from cluster_reconciler.actors.cli.file_structs import GroupEntry, ShapeFile
@@ -84,8 +84,12 @@ def load(file: str) -> Loading:
         judge(document, cautions)
         if not document.faults:
             loaded = _loaded(document, tree)
-    by_place = sorted(document.faults, key=_place_of)
-    return Loading(file, loaded, tuple(dict.fromkeys(by_place)), tuple(cautions))
+    assert (loaded is None) == bool(document.faults), f"neither loaded nor refused: {file}"
+    by_place = list(dict.fromkeys(sorted(document.faults, key=_place_of)))
+    if document.untold:
+        found = f"{document.untold} more than those above"
+        by_place.append(Fault(file, f"at most {FAULTS_MAX} faults", found))
+    return Loading(file, loaded, tuple(by_place), tuple(cautions))
 
 
 def _place_of(fault: Fault) -> tuple[int, int, str]:

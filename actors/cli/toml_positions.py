@@ -75,10 +75,18 @@ class TomlWalk:
         self.columns: dict[Path, int] = {}
         self.duplicates: list[tuple[Path, tuple[int, int], int]] = []
         """What is defined again: its path, the place, and the line of the first time."""
+        self.told_again: set[Path] = set()
+        """The paths of those."""
         self.entries: dict[Path, int] = {}
         """How many entries each array of tables has so far."""
         self._defined: dict[Path, int] = {}
         """Where each key got its value and each table its header."""
+        self._closed: dict[Path, int] = {}
+        """Where each list and inline table was written: nothing may come to it later."""
+        self._dotted: dict[Path, int] = {}
+        """Where each table began that is only a part of a dotted key: it gets no header."""
+        self._around: dict[Path, int] = {}
+        """Where each table began that is only a part of a header: it gets no value."""
 
     def document(self) -> None:
         """To the end of the text.
@@ -122,7 +130,15 @@ class TomlWalk:
             self.entries[path] = count + 1
             path = (*path, count)
         self.note(path, start)
-        self._define(path, start)
+        for length in range(1, len(path)):
+            self._around.setdefault(path[:length], self.numbers.line_at(start))
+        closed = self._closed_in(path)
+        if closed is not None:
+            self.again(closed, start, self._closed[closed])
+        elif path in self._dotted:
+            self.again(path, start, self._dotted[path])
+        else:
+            self._define(path, start)
         return path
 
     def pair(self, table: Path) -> tuple[Path, object]:
@@ -133,9 +149,13 @@ class TomlWalk:
             path = (*path, key)
             self.note(path, start)
         self._expect("=")
-        self._define(path, start)
+        self._define_dotted(table, path, start)
         self._skip(_SPACE)
-        return path, self._value(path)
+        inner = self.text[self.at : self.at + 1]
+        value = self._value(path)
+        if inner in {"[", "{"}:
+            self._closed.setdefault(path, self.numbers.line_at(start))
+        return path, value
 
     def _scalar(self, written: str) -> object:
         """What a value means; here nobody asks."""
@@ -208,11 +228,40 @@ class TomlWalk:
         if path not in self.lines:
             self.lines[path], self.columns[path] = self.numbers.place_at(at)
 
+    def again(self, path: Path, at: int, first: int) -> None:
+        """Keep that the path is defined for a second time."""
+        self.duplicates.append((path, self.numbers.place_at(at), first))
+        self.told_again.add(path)
+
     def _define(self, path: Path, at: int) -> None:
-        place = self.numbers.place_at(at)
         if path in self._defined:
-            self.duplicates.append((path, place, self._defined[path]))
-        self._defined.setdefault(path, place[0])
+            self.again(path, at, self._defined[path])
+        self._defined.setdefault(path, self.numbers.line_at(at))
+
+    def _define_dotted(self, table: Path, path: Path, at: int) -> None:
+        """A key got its value, and each part before its last one a table."""
+        closed = self._closed_in(path[:-1], len(table) + 1)
+        if closed is not None:
+            self.again(closed, at, self._closed[closed])
+            return
+        for length in range(len(table) + 1, len(path)):
+            part = path[:length]
+            if part in self._defined:
+                self.again(part, at, self._defined[part])
+                return
+            self._dotted.setdefault(part, self.numbers.line_at(at))
+        first = self._dotted.get(path, self._around.get(path))
+        if first is not None and path not in self._defined:
+            self.again(path, at, first)
+        else:
+            self._define(path, at)
+
+    def _closed_in(self, path: Path, shortest: int = 1) -> Path | None:
+        """The list or inline table that is at this place or around it."""
+        for length in range(shortest, len(path) + 1):
+            if path[:length] in self._closed:
+                return path[:length]
+        return None
 
     def _skip(self, pattern: re.Pattern[str]) -> None:
         found = pattern.match(self.text, self.at)

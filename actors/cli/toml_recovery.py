@@ -23,6 +23,7 @@ _KEYS = rf"{_KEY}(?:[ \t]*\.[ \t]*{_KEY})*"
 _HEADER = re.compile(rf"^[ \t]*\[\[?[ \t]*{_KEYS}[ \t]*\]\]?[ \t]*(?:#.*)?$", re.MULTILINE)
 _STATEMENT = re.compile(rf"{_HEADER.pattern}|^[ \t]*{_KEYS}[ \t]*=", re.MULTILINE)
 """What can be told from the inside of a list or a text."""
+_FIRST_GROUP = re.compile(r"^[ \t]*\[\[[ \t]*groups[ \t]*\]\]", re.MULTILINE)
 _HEADER_MEANT = re.compile(rf"(\[\[?)[ \t]*({_KEYS})[ \t]*(\]*)")
 _PAIR_MEANT = re.compile(rf"({_KEYS})[ \t]*=[ \t]*(\[|\{{|)")
 _CLOSING = {
@@ -67,6 +68,8 @@ class _Recovery:
         self._table: Path | None = ()
         """None: nobody knows to which table the keys here belong."""
         self._broken = 0
+        first = _FIRST_GROUP.search(text)
+        self._first_group = first.start() if first is not None else -1
 
     def run(self) -> None:
         while self._broken < BROKEN_MAX and self.walk.more():
@@ -92,26 +95,51 @@ class _Recovery:
             elif not self._open(self._table, UNKNOWN):
                 self._table = None
             return
+        if self._before_its_list(start):
+            self.walk.at = end
+            return
         path: Path | None = self.walk.header()
         self.walk.at = end
         assert path, f"a table without a name: {self._text[start:end]!r}"
         is_array = self._text.startswith("[[", start)
         if not is_array and isinstance(path[-1], int):
+            self.walk.duplicates.pop()
             path = self._another_entry(path[:-1], start)
         if not self._open(path, {}):
             self._in_the_way(path, start)
             path = None
         self._table = path
 
+    def _before_its_list(self, start: int) -> bool:
+        """Whether it is `[groups.boot]` above the first `[[groups]]`, or `[groups]` there: the
+        first is told, and its keys belong nowhere; the second is read as an entry."""
+        header = _HEADER_MEANT.match(self._text, start)
+        keys = _DOT.split(header[2]) if header is not None and header[1] == "[" else []
+        if keys[:1] != ["groups"] or ("groups",) in self.walk.entries or self._first_group < start:
+            return False
+        if len(keys) == 1:
+            path = self._another_entry(("groups",), start)
+            self._table = path if self._open(path, {}) else None
+            return True
+        place = self.walk.numbers.place_at(start)
+        first = self.walk.numbers.line_at(self._first_group)
+        found = f"it above the first one, which is on line {first}"
+        hint = "move it and its keys below the [[groups]] that it belongs to"
+        self._document.broken(
+            f"[{'.'.join(keys)}] below a [[groups]]", found, place[0], hint, place[1]
+        )
+        self._table = None
+        return True
+
     def _another_entry(self, array: Path, start: int) -> Path:
-        """`[groups]` below `[[groups]]`: it is told, and read as what it is meant to be."""
-        self.walk.duplicates.pop()
+        """`[groups]` beside `[[groups]]`: it is told, and read as what it is meant to be."""
         name = ".".join(str(key) for key in array if isinstance(key, str))
         expected = f"[[{name}]] for one more entry of the list"
         line, column = self.walk.numbers.place_at(start)
         self._document.broken(expected, f"[{name}]", line, "write two brackets", column)
-        path = (*array, self.walk.entries[array])
-        self.walk.entries[array] += 1
+        count = self.walk.entries.get(array, 0)
+        path = (*array, count)
+        self.walk.entries[array] = count + 1
         self.walk.note(path, start)
         return path
 
@@ -208,10 +236,8 @@ class _Recovery:
                 break
             inner = inner[key]  # type: ignore[index]  # it is there: something was in the way
             place = (*place, key)
-        told = any(duplicate[0] == place for duplicate in self.walk.duplicates)
-        if inner is not UNKNOWN and not told:
-            again = self.walk.numbers.place_at(start)
-            self.walk.duplicates.append((place, again, self.walk.lines[place]))
+        if inner is not UNKNOWN and place not in self.walk.told_again:
+            self.walk.again(place, start, self.walk.lines[place])
 
     def _line_end(self, at: int) -> int:
         """The position behind the line."""

@@ -1,0 +1,81 @@
+"""However a file is written, it is judged in a time that grows with its length, and no faster."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cluster_reconciler.actors.cli.secret_words import without_secrets
+from cluster_reconciler.actors.cli.shape_file import load
+
+TOML = 'run_id = 7\n[[groups]]\ngroup_id = "w"\nrole = "w"\ncount = 1\nprovider = "process"\n'
+COMMAND = f"{TOML}[groups.boot]\nstart_swactor_command = "
+
+WORDS = {
+    "dashes": "-",
+    "dots": "a.b-",
+    "colons": "a:",
+    "quotes": '"\\',
+    "escaped_quotes": '\\"',
+    "equals_after_a_login": " -u" + "=" * 40,
+    "schemes": "a://",
+    "headers": "authorization: ",
+    "options": "--password ",
+    "blanks": " " * 40 + ":",
+    "single_letters": "a b=c ",
+}
+
+FILES: dict[str, tuple[str, Callable[[int], str]]] = {
+    "command": ("toml", lambda size: f"{COMMAND}'{'-' * 40 * size}'\n"),
+    "keys_twice": ("toml", lambda size: TOML + "count = 1\n" * size),
+    "tables": ("toml", lambda size: TOML + "".join(f"[a{i}]\n" for i in range(size))),
+    "groups": ("toml", lambda size: TOML + "[[groups]]\n" * size),
+    "groups_with_one_bracket": ("toml", lambda size: "[groups]\n" * size),
+    "broken_headers": ("toml", lambda size: TOML + "[[groups\n" * size),
+    "dotted_and_tables": ("toml", lambda size: "".join(f"a{i}.b = 1\n" for i in range(size))),
+    "keys_on_one_line": (
+        "json",
+        lambda size: json.dumps({"run_id": 1, "groups": [{f"a{i}": 1} for i in range(size)]}),
+    ),
+    "keys_twice_on_one_line": ("json", lambda size: "{" + '"a":1,' * size + '"a":1}'),
+    "words": ("json", lambda size: '{"a":[' + "x," * size + "]}"),
+    "commas": ("json", lambda size: '{"a":[1' + " ," * 10 * size + "]}"),
+    "lists": ("yaml", lambda size: "run_id: 1\n" + "".join(f"x{i}: 1\n" for i in range(size))),
+    "broken_values": ("yaml", lambda size: "run_id: 1\n" + "a: @\n" * size),
+}
+
+
+def growth(work: Callable[[int], object], size: int) -> float:
+    """How many times longer four times as much takes; the best of three counts."""
+
+    def best(size: int) -> float:
+        times = []
+        for _ in range(3):
+            start = time.process_time()
+            work(size)
+            times.append(time.process_time() - start)
+        return min(times)
+
+    return best(4 * size) / max(best(size), 0.002)
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_secrets_are_looked_for_in_linear_time(name: str) -> None:
+    # a quadratic search would take sixteen times as long
+    assert growth(lambda size: without_secrets(WORDS[name] * size), 1000) < 10
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_judged_in_linear_time(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    suffix, text = FILES[name]
+
+    def judged(size: int) -> None:
+        Path(f"shape.{suffix}").write_text(text(size))
+        load(f"shape.{suffix}")
+
+    assert growth(judged, 500) < 10
