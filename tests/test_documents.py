@@ -39,8 +39,8 @@ HEADING = re.compile(r"^#+ (?P<text>.+)$", re.MULTILINE)
 FILE_NAMED = re.compile(r"`(?P<file>(?:[\w.]+/)*[\w.]+\.(?:py|toml|md))(?:::(?P<name>\w+))?`")
 
 SET_UP = "python3 -m venv .venv && "
-"""Begins the two commands of the first screen, which set up an environment of their own: they are
-run in a fresh clone, by `.ci/run` and by hand."""
+"""Begins the two commands of the first screen, which set up an environment of their own: `.ci/run`
+runs each in a fresh clone."""
 
 SECONDS_MAX = 60
 

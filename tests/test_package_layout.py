@@ -171,8 +171,13 @@ def test_the_first_screen_of_the_readme_gives_both_commands(repository: Path) ->
     assert INSTALL_AND_TEST in words
 
 
-def test_the_build_runs_the_readmes_test_command_to_the_letter(repository: Path) -> None:
-    assert INSTALL_AND_TEST in (repository / ".ci" / "run").read_text(encoding="utf-8")
+def test_the_build_runs_the_readmes_commands_to_the_letter(repository: Path) -> None:
+    build = (repository / ".ci" / "run").read_text(encoding="utf-8")
+    commands = (INSTALL_AND_RUN, INSTALL_AND_TEST)
+    assert [line.strip() for line in build.splitlines() if line.strip() in commands] == [
+        INSTALL_AND_TEST,
+        INSTALL_AND_RUN,
+    ]
 
 
 def test_what_the_readmes_first_command_names_exists(
