@@ -142,7 +142,7 @@ def _from_file(reference: str) -> str:
 
 
 _TELLING_NAME = re.compile(
-    r"pass(word|wd|phrase)|(^|_)pass$|_pwd$|secret|token|api_?key|access_?key|private_?key|credential|_key$"
+    r"pass(word|wd|phrase)|(^|_)(pass|pw)$|_pwd$|(^|_)sig(nature)?$|secret|token|api_?key|access_?key|private_?key|credential|_key$"
     r"|(^|_)auth$|authorization|cookie",
     re.IGNORECASE,
 )

@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from cluster_reconciler.actors.cli.secret_words import without_secrets, words_without_secrets
+from cluster_reconciler.actors.cli.secret_words import (
+    line_without_secrets,
+    without_secrets,
+    words_without_secrets,
+)
 from cluster_reconciler.executors.secret_references import (
     ReferenceUnresolved,
     looks_like_secret,
@@ -129,6 +133,13 @@ def test_a_name_tells_a_password_that_no_pattern_can() -> None:
         ("scp me:hunter2@host", "scp me:***@host"),
         ('args = ["--secret", "hunter2"]', 'args = ["--secret", "***"]'),
         ("API_KEY: hunter2 # mine", "API_KEY: *** # mine"),
+        ("curl -H 'Cookie: session=hunter2; b=c' x", "curl -H 'Cookie: ***' x"),
+        ("curl 'https://s/x?X-Amz-Signature=hunter2'", "curl 'https://s/x?X-Amz-Signature=***'"),
+        ("PW=hunter2 serve", "PW=*** serve"),
+        ("mysql -u root -phunter2 db", "mysql -u root -p*** db"),
+        ("mysqldump -h db -p'hunter2' x", "mysqldump -h db -p'***' x"),
+        ("sshpass -phunter2 ssh -p22 x", "sshpass -p*** ssh -p22 x"),
+        ("{'args': ['--password', 'hunter2']}", "{'args': ['--password', '***']}"),
     ],
 )
 def test_what_looks_like_a_secret_in_words_is_hidden(text: str, shown: str) -> None:
@@ -145,6 +156,8 @@ def test_what_looks_like_a_secret_in_words_is_hidden(text: str, shown: str) -> N
         "docker run -u 1000:1000 image:tag@sha256:abc",
         "serve --token-file /run/token --password-path x",
         'API_KEY = "env:KEY"',
+        "docker run -p80:80 x -p 80; ssh -p22 x",
+        "mysql -p db; mysql -h x -P 3306; mysql -p$PW db",
         'args = ["--verbose", "--port", "80"]',
     ],
 )
@@ -159,3 +172,25 @@ def test_an_option_tells_what_the_next_word_of_a_list_is() -> None:
         *("--token", "***", "--verbose", "-u", "me:***", "Bearer", "***", "--port"),
         *("80", "--password", "--secret", "$S", "--token-file", "/x", "--secret=***"),
     )
+
+
+def test_the_password_of_a_client_is_hidden_among_the_words_of_a_command() -> None:
+    words = ("/bin/mysql", "-h", "x", "-phunter2", "-p")
+    assert words_without_secrets(words) == ("/bin/mysql", "-h", "x", "-p***", "-p")
+    assert words_without_secrets(("nc", "-p80")) == ("nc", "-p80")
+
+
+@pytest.mark.parametrize(
+    ("before", "line", "shown"),
+    [
+        ('args = ["--password",', '"hunter2", 3]', '"***", 3]'),
+        ("{'args': ['--password',", "'hunter2', 3]", "'***', 3]"),
+        ("- --password", "- hunter2", "- ***"),
+        ("- --port", "- 80a", "- 80a"),
+        ("- --password", "- env:X", "- env:X"),
+    ],
+)
+def test_an_option_on_the_line_before_tells_what_a_line_of_a_file_is(
+    before: str, line: str, shown: str
+) -> None:
+    assert line_without_secrets(line, before) == shown

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from cluster_reconciler.actors.cli.faults import Caution, Fault, Path, format_path
-from cluster_reconciler.actors.cli.secret_words import hidden_as_in, without_secrets
+from cluster_reconciler.actors.cli.secret_words import hidden_as_in, line_without_secrets
 
 FAULTS_MAX = 1000
 """Faults that are told of one file; the others are counted."""
@@ -16,7 +16,7 @@ _SOURCE_MAX = 1000
 """Characters of a line that a fault keeps; of a longer one those around its place."""
 _SOURCE_STEP = 200
 
-_without_secrets = lru_cache(maxsize=64)(without_secrets)
+_without_secrets = lru_cache(maxsize=64)(line_without_secrets)
 """Many faults may stand on one line."""
 
 UNKNOWN = object()
@@ -118,7 +118,8 @@ class Document:
             return
         line, column = place
         written = self._source(line, column or 1) if line is not None else ""
-        source = _without_secrets(written)
+        before = self._source_lines[line - 2] if line is not None and line > 1 and written else ""
+        source = _without_secrets(written, before)
         found = hidden_as_in(found, written, source)
         self.faults.append(
             Fault(self.file, expected, found, path, line, nearest, hint, column, source or None)

@@ -33,10 +33,10 @@ _VARIABLE = re.compile(r"\$(?:\(.*|\{?\w+\}?.*)", re.DOTALL)
 _SCHEME = r"(?:bearer|basic|digest|negotiate|token|apikey)"
 _SCHEME_ALONE = re.compile(_SCHEME, re.IGNORECASE)
 _HEADER = re.compile(
-    rf"""(\bauthorization\\?['"]?\s*[:=]\s*\\?['"]?(?:{_SCHEME}\s+)?)(?!{_SCHEME}\s)[^\s'"\\$][^'"\\]*""",
+    rf"""(\b(?:authorization|cookie)\\?['"]?\s*[:=]\s*\\?['"]?(?:{_SCHEME}\s+)?)(?!{_SCHEME}\s)[^\s'"\\$][^'"\\]*""",
     re.IGNORECASE,
 )
-"""`Authorization: Bearer X`: all up to the quote."""
+"""`Authorization: Bearer X`, `Cookie: a=X; b=Y`: all up to the quote."""
 _BEARER = re.compile(r"""(\bbearer\s+)[^\s'"\\$][^\s'"\\]*""", re.IGNORECASE)
 _LOGIN = re.compile(
     r"""((?:^|\s)(?:-u|--user)[\s=]++['"]?[^\s:'"]++:)(?!\d+(?:\s|$))[^\s'"$][^\s'"]*"""
@@ -44,6 +44,14 @@ _LOGIN = re.compile(
 """`curl -u name:X`; two numbers are a user and a group."""
 _AT_HOST = re.compile(r"(?<![\w/:@.+-])([\w.+-]++:)(?!\$)([^\s@/:'\"]++)(@(?!sha\d)[\w.-]+)")
 """`name:X@host` without a scheme; a digest of an image is none."""
+_CLIENT = r"(?:mysql|mysqldump|mysqladmin|mysqlimport|mysqlsh|mariadb|mariadb-dump|sshpass)"
+_CLIENT_ALONE = re.compile(rf"(?:.*/)?{_CLIENT}")
+_GLUED = re.compile(
+    rf"""((?<![\w-]){_CLIENT}(?=\s)[^|;&\n]{{0,200}}?\s-p\\?['"]?)(?!\$)[^\s'"\\-][^\s'"\\]*"""
+)
+"""`mysql -pX`; of other commands `-p` tells a port."""
+_OPTION_LAST = re.compile(r"""(?<![\w-])(--?[A-Za-z0-9_-]+)['"]?\s*,?\s*\Z""")
+_LIST_ENTRY = re.compile(r"(?:-\s+)?")
 _LOGIN_OPTIONS = ("-u", "--user")
 
 
@@ -56,10 +64,21 @@ def without_secrets(text: str, name: str = "") -> str:
     shown = _HEADER.sub(rf"\1{MASK}", text)
     shown = _BEARER.sub(rf"\1{MASK}", shown)
     shown = _LOGIN.sub(rf"\1{MASK}", shown)
+    shown = _GLUED.sub(rf"\1{MASK}", shown)
     shown = _AT_HOST.sub(rf"\1{MASK}\3", shown)
     shown = _words_shown(shown)
     # What still looks like one is one of several words, such as a private key.
     return MASK if looks_like_secret(shown) else shown
+
+
+def line_without_secrets(line: str, before: str) -> str:
+    """The same for a line of a file; the one `before` it may end with `--password`."""
+    option = _OPTION_LAST.search(before[-_NAME_MAX:])
+    entry = _LIST_ENTRY.match(line)
+    if option is None or entry is None:
+        return without_secrets(line)
+    lead = f"{option[1]} "
+    return entry[0] + without_secrets(lead + line[entry.end() :]).removeprefix(lead)
 
 
 def hidden_as_in(found: str, line: str, shown: str) -> str:
@@ -78,9 +97,12 @@ def _hidden_parts(line: str, shown: str) -> tuple[str, ...]:
 
 def words_without_secrets(words: Sequence[str]) -> tuple[str, ...]:
     """The same for the words of a command, one by one: `--password` tells what the next one is."""
-    return tuple(
-        _after(words[number - 1] if number else "", word) for number, word in enumerate(words)
-    )
+    shown = [_after(words[number - 1] if number else "", word) for number, word in enumerate(words)]
+    client = next((n for n, word in enumerate(words) if _CLIENT_ALONE.fullmatch(word)), len(words))
+    for number in range(client + 1, len(words)):
+        if words[number].startswith("-p") and words[number] != "-p":
+            shown[number] = f"-p{MASK}"
+    return tuple(shown)
 
 
 def _after(before: str, word: str) -> str:
