@@ -30,7 +30,8 @@ VARIETY_MAX = 8
 
 STEPS_MAX = 64
 
-_VARYING = re.compile(r", next try in .*|; its last output: .*", re.DOTALL)
+_VARYING = re.compile(r"the node is lost: |, next try in .*|; its last output: .*", re.DOTALL)
+"""A node that ends is told as failed and as lost, and which comes first is chance."""
 _NUMBER = re.compile(r"\d+")
 _IDENTITY = re.compile(
     r"\b(?=[\da-f-]*\d)[\da-f]{4,}(?:-[\da-f]{4,})+\b|\b(?=[a-f]*\d)[\da-f]{8,}\b|\d{4,}"

@@ -91,6 +91,23 @@ def test_f29_numbers_of_requests_and_processes_make_no_new_failure_but_exit_code
     ]
 
 
+def test_f29_one_end_is_one_failure_whether_it_is_told_as_failed_or_as_lost() -> None:
+    folding = LogFolding(timedelta(seconds=60))
+
+    written = [
+        line(folding, second, text)
+        for second, text in enumerate(
+            ("failed: the node is lost: ended 3", "failed: ended 3", "failed: ended 3")
+        )
+    ]
+
+    assert written == [
+        "failed: the node is lost: ended 3",
+        "failed: ended 3 (seen 2 times)",
+        None,
+    ]
+
+
 def test_f29_a_long_reason_stands_whole_once_and_is_short_when_it_repeats() -> None:
     folding = LogFolding(timedelta(seconds=60))
     reason = "what the cloud says " * 100
