@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from cluster_reconciler.actors.status import ClusterStatus, NodeStatus
+from cluster_reconciler.actors.status import ClusterStatus, NodeStatus, state_of
 from cluster_reconciler.decider import ClusterState, ManagedNode
 from cluster_reconciler.messages import (
     AttemptIdentity,
@@ -146,7 +146,7 @@ def _known_of(node: ManagedNode, ages: Mapping[OperationId, timedelta]) -> str:
 def _describe(node: NodeStatus, now: datetime) -> str:
     wanted = "" if node.desired else ", not wanted"
     attempt = f"attempt {node.attempt}" if node.attempt is not None else "no attempt yet"
-    parts = [f"{node.node}: {node.stage} ({attempt}, {node.intent}{wanted})"]
+    parts = [f"{node.node}: {state_of(node)} ({attempt}{wanted})"]
     if node.waits_for is not None:
         left = (node.until - now).total_seconds() if node.until is not None else 0.0
         limit = f" for at most {left:.3g} s more" if left > 0 else ""

@@ -118,6 +118,17 @@ class ClusterStatus(Struct, frozen=True, gc=False):
     """What a person should know and no node shows: a failed pass, a disagreement, leftovers."""
 
 
+def state_of(node: NodeStatus) -> str:
+    """The one word for how a node stands, wherever people read it; `stage` is for programs."""
+    if node.attempt is None:
+        return "missing"
+    if node.stage is NodeStage.DESTROYED:
+        return "backing off" if node.desired else "gone"
+    if node.intent is NodeIntent.DELETING:
+        return "deleting"
+    return "ready" if node.ready else node.stage.replace("_", " ")
+
+
 _OPERATIONS = {
     OperationKind.CREATE_LEASE: "its lease",
     OperationKind.LOOKUP_ENDPOINT: "the look-up of its endpoint",

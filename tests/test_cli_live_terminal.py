@@ -60,7 +60,7 @@ class TestInTmux:
         scene.set(converged=True, nodes={})
         ended = shell.wait_for("drained: nothing is left")
 
-        assert count(ended, "dormant") == 2
+        assert count(ended, "ready  yes") == 2
         assert count(ended, "WAITS FOR") == 0
 
     @pytest.mark.parametrize(("columns", "lines"), [(80, 24), (200, 60), (40, 10)])

@@ -3,6 +3,7 @@
 The same on real processes is in `test_cli_up_processes`.
 """
 
+import io
 import json
 import os
 import pty
@@ -12,11 +13,40 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
+from rich.console import Console
 
 from cluster_reconciler.actors.cli.reports import EventLine
+from cluster_reconciler.actors.cli.words import rich_table
+from cluster_reconciler.actors.status import ClusterStatus
+from cluster_reconciler.actors.stepping import SteppingCluster
+from cluster_reconciler.actors.stepping_words import group, shape
+from cluster_reconciler.messages import (
+    LeaseCreated,
+    LeaseFacts,
+    LogicalNodeId,
+    NodeStage,
+    ProviderKind,
+    ProviderLeaseId,
+)
 from tests.cli_kit import SHAPE, Run, Up, report_of, run
 
 __all__ = ["run"]
+
+MEMORY = ProviderKind("memory")
+
+
+def started_status(lease_id: str) -> ClusterStatus:
+    """Three nodes that are ready, and have leases of such a name."""
+    stepped = SteppingCluster(shape(group("worker", 1)))
+    [create] = stepped.drive()
+    stepped.succeed(create, LeaseCreated(LeaseFacts(MEMORY, ProviderLeaseId(lease_id))))
+    stepped.drive()
+    status = stepped.status()
+    [node] = status.nodes
+    ready = replace(node, ready=True, waits_for=None, stage=NodeStage.DORMANT)
+    nodes = tuple(replace(ready, node=LogicalNodeId(f"worker-{n}")) for n in (10, 11, 12))
+    return replace(status, nodes=nodes)
 
 
 class TestOnce:
@@ -27,7 +57,7 @@ class TestOnce:
         assert header.split() == [
             "NODE", "PROVIDER", "STAGE", "READY", "ATTEMPT", "AGE", "LEASE", "REMARK",
         ]  # fmt: skip
-        assert row.split() == ["w-0", "process", "dormant", "yes", "1", "0ms", "lease-1"]
+        assert row.split() == ["w-0", "process", "ready", "yes", "1", "0ms", "lease-1"]
         assert header.index("READY") == row.index("yes")
         assert "drained: nothing is left" in errors
 
@@ -48,10 +78,14 @@ class TestOnce:
         assert [node["node"] for node in document["nodes"]] == ["w-0"]
         assert "03:04:05 w-0 ready | indeed \\x1b[31m (attempt 1)" in errors
 
-    def test_quiet_says_nothing_but_the_data(self, run: Run) -> None:
+    def test_quiet_says_nothing_when_all_is_well(self, run: Run) -> None:
         code, out, errors = run("--once", "-q").end()
-        assert (code, len(out.splitlines())) == (0, 2)
+        assert (code, out) == (0, "")
         assert errors.splitlines() == ["started", "closed"]
+
+    def test_quiet_shows_the_nodes_when_one_is_not_ready(self, run: Run) -> None:
+        code, out, _ = run("--once", "-q", "--timeout", "50ms", converges=False).end()
+        assert (code, len(out.splitlines())) == (4, 2)
 
     @pytest.mark.parametrize("timeout", ["50ms", "0"])
     def test_not_converged_in_time_drains_and_exits_4(self, run: Run, timeout: str) -> None:
@@ -78,6 +112,26 @@ class TestOnce:
 
 
 class TestOnATerminal:
+    @pytest.mark.parametrize(
+        ("width", "columns"),
+        [
+            (80, "NODE PROVIDER STAGE READY ATTEMPT AGE REMARK"),
+            (120, "NODE PROVIDER STAGE READY ATTEMPT AGE LEASE REMARK"),
+        ],
+    )
+    def test_a_node_takes_one_line_and_leases_only_stand_where_there_is_room(
+        self, width: int, columns: str
+    ) -> None:
+        status = started_status(lease_id="run-1/worker-12-1ae6fac6e0a6-4711")
+        drawn = Console(file=io.StringIO(), width=width, color_system=None)
+        with drawn.capture() as capture:
+            drawn.print(rich_table(status, width))
+        header, *rows = capture.get().splitlines()
+        assert (header.split(), [row.split()[0] for row in rows]) == (
+            columns.split(),
+            ["worker-10", "worker-11", "worker-12"],
+        )
+
     def test_the_table_is_coloured_unless_that_is_not_wanted(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -86,7 +140,7 @@ class TestOnATerminal:
         coloured, plain = self.table(tmp_path), self.table(tmp_path, "--no-color")
         monkeypatch.setenv("NO_COLOR", "1")
         also_plain = self.table(tmp_path)
-        assert "\x1b[32m" in coloured
+        assert "\x1b[33m" in coloured
         assert "w-0" in plain
         assert "\x1b" not in plain + also_plain
 
@@ -94,8 +148,9 @@ class TestOnATerminal:
         """What a person sees on stdout."""
         ours, theirs = pty.openpty()
         try:
-            up = Up(folder, ["shape.yaml", "--once", "-q", *flags], {}, out=theirs)
-            assert up.process.wait(timeout=30) == 0
+            arguments = ["shape.yaml", "--once", "-q", "--timeout", "50ms", *flags]
+            up = Up(folder, arguments, {"converges": False}, out=theirs)
+            assert up.process.wait(timeout=30) == 4
             return os.read(ours, 65536).decode()
         finally:
             os.close(ours)

@@ -77,6 +77,17 @@ def test_a_command_that_ends_at_once_says_why(ground: Ground) -> None:
     assert node.stages[:2] == ["boot_checking", "swactor_starting"]
 
 
+def test_a_command_that_goes_into_the_background_is_told_what_to_do(ground: Ground) -> None:
+    node = ground.start("sleep 1000 &")
+
+    reason = settled(ground, node)
+
+    assert reason == (
+        "'sleep 1000 &' ended with exit code 0: keep it in the foreground, a node lives as long "
+        "as its command; it printed nothing"
+    )
+
+
 def test_a_command_that_cannot_be_started_says_why(ground: Ground) -> None:
     node = ground.start("no-such-command-anywhere")
 

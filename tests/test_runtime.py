@@ -83,10 +83,27 @@ def test_not_converged_names_the_node_the_attempt_and_the_error() -> None:
             cluster.wait_converged(timeout=0.1)
         text = str(raised.value)
         assert "1 of 2 nodes are ready" in text
-        assert "g-1: lease_requested (attempt 2, active)" in text
+        assert "g-1: lease requested (attempt 2)" in text
         assert re.search(
             r"waits for .* for at most \S+ s more; \d+ failures in a row; last error: sold out",
             text,
+        )
+
+
+def test_a_node_that_waits_for_its_restart_is_backing_off_and_nothing_else() -> None:
+    provider = MemoryProvider()
+    slow = RetryPolicy(initial_delay=timedelta(seconds=60), jitter=0.0)
+    with Cluster.start(shape(), providers=[provider], retry=slow) as cluster:
+        cluster.wait_converged(timeout=10)
+        provider.lose(identity("g-0", 1), "its power failed")
+        wait_until(lambda: cluster.status().counts.backing_off == 1, "one that backs off")
+        with pytest.raises(NotConverged) as raised:
+            cluster.wait_converged(timeout=0)
+        assert re.fullmatch(
+            r"generation 1 is not converged: 0 of 1 nodes are ready, 0 are leaving\n"
+            r"  g-0: backing off \(attempt 1\), waits for its restart after a failure for at most "
+            r"\S+ s more; last error: the node is lost: its power failed",
+            str(raised.value),
         )
 
 

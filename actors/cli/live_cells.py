@@ -11,8 +11,7 @@ from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 
 from cluster_reconciler.actors.cli.words import one_line
-from cluster_reconciler.actors.status import NodeStatus
-from cluster_reconciler.messages import NodeIntent, NodeStage
+from cluster_reconciler.actors.status import NodeStatus, state_of
 
 NODE_MAX = 32
 """A longer node id is cut at its start: its number tells it from its neighbours."""
@@ -71,7 +70,7 @@ def columns_for(nodes: Sequence[NodeStatus], width: int) -> list[Column]:
         "NODE", max(4, min(NODE_MAX, longest, width // 4)), lambda node, _: one_line(node.node),
         keeps_end=True,
     )  # fmt: skip
-    stage = Column("STAGE", 17, lambda node, _: _stage(node))
+    stage = Column("STAGE", 17, lambda node, _: state_of(node))
     until = Column("UNTIL", 5, _until, right=True)
     attempt = Column("ATTEMPT", 7, _attempt, right=True)
     age = Column("AGE", 5, _age, right=True)
@@ -87,7 +86,7 @@ def columns_for(nodes: Sequence[NodeStatus], width: int) -> list[Column]:
         rest = max(1, _room_beside(columns, width))
         return [
             *columns,
-            Column("STAGE OR WAIT", rest, lambda node, _: _waits(node) or _stage(node)),
+            Column("STAGE OR WAIT", rest, lambda node, _: _waits(node) or state_of(node)),
         ]
     rest = _room_beside(columns, width)
     return [*columns, Column("WAITS FOR", rest, lambda node, _: _waits(node))]
@@ -133,16 +132,6 @@ def _padded(column: Column, text: str) -> str:
 
 
 # -- cells ----------------------------------------------------------------------------------------
-
-
-def _stage(node: NodeStatus) -> str:
-    if node.attempt is None:
-        return "missing"
-    if node.stage is NodeStage.DESTROYED:
-        return "backing off" if node.desired else "gone"
-    if node.intent is NodeIntent.DELETING:
-        return "deleting"
-    return "ready" if node.ready else node.stage.replace("_", " ")
 
 
 def _tone(node: NodeStatus) -> Tone:

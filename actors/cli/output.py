@@ -80,11 +80,19 @@ class Output:
 
     def table(self, table: Table) -> None:
         """A table on a terminal."""
-        colours: Literal["auto"] | None = "auto" if self._colour else None
-        console = Console(file=sys.stdout, color_system=colours, highlight=False)
+        console = self._console()
         with console.capture() as capture:
             console.print(table)
         self.data(capture.get().removesuffix("\n"))
+
+    @property
+    def width(self) -> int:
+        """How many cells a line of the terminal that stdout is has."""
+        return self._console().width
+
+    def _console(self) -> Console:
+        colours: Literal["auto"] | None = "auto" if self._colour else None
+        return Console(file=sys.stdout, color_system=colours, highlight=False)
 
     def say(self, text: str) -> None:
         """Prose on stderr; if nobody listens, so be it."""

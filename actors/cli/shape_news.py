@@ -8,9 +8,12 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from cluster_reconciler.actors.cli.arguments import UpOptions
+from cluster_reconciler.actors.cli.durations import format_duration
 from cluster_reconciler.actors.cli.faults import Caution, Fault, printable, told
 from cluster_reconciler.actors.cli.shape_change import PlanSummary, ShapeChange
 from cluster_reconciler.actors.cli.up_screen import UpScreen
+from cluster_reconciler.actors.cli.words import WAITS_NAMED_MAX, one_line
+from cluster_reconciler.actors.status import ClusterStatus, state_of
 
 
 class ShapeLine(Struct, frozen=True, tag_field="type", tag="shape"):
@@ -85,6 +88,20 @@ class ShapeNews:
             takes_effect=change.takes_effect,
             needs_restart=change.needs_restart,
         )
+
+    def still_waiting(self, status: ClusterStatus) -> None:
+        """An edit shortens no wait: who waits for its restart begins by the new shape after it."""
+        lines = [
+            f"  {one_line(node.node)} begins anew in {format_duration(node.until - status.at)}, "
+            "the wait after its earlier failure"
+            for node in status.nodes
+            if node.desired and state_of(node) == "backing off"
+            if node.until is not None and node.until > status.at
+        ]
+        if more := len(lines) - WAITS_NAMED_MAX:
+            lines[WAITS_NAMED_MAX:] = [f"  and {more} more"] * (more > 0)
+        if lines:
+            self._screen.say("\n".join(lines))
 
     @property
     def _name(self) -> str:

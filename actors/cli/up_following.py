@@ -5,6 +5,7 @@ told; the file is never written.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -64,6 +65,12 @@ class Following:
         )
         self._news.accepted(change, loading.cautions)
         return change.shape is not None
+
+    def tell_waits(self, cluster: DrivenCluster, waiting: Waiting) -> None:
+        """Which nodes the edit that was just accepted does not reach yet.  Raises Stopped."""
+        with suppress(ClusterError):  # It is over, or busy: whoever asks next is told.
+            status = waiting.job("status", lambda: cluster.status(details=False))
+            self._news.still_waiting(waiting.result(status))
 
     def _ask(self, cluster: DrivenCluster, change: ShapeChange, waiting: Waiting) -> ShapeChange:
         """The change, with the reason when it was refused."""

@@ -107,14 +107,16 @@ class UpScreen:
                 self._output.data(as_json(said))
 
     def nodes(self, status: ClusterStatus) -> None:
-        """The nodes as they are, before the drain: the data of --once."""
-        if self._options.json or not self._options.once:
+        """The nodes as they are, before the drain: the data of --once.  With --quiet only when
+        something is wrong: otherwise the exit code says it."""
+        options = self._options
+        if options.json or not options.once or (options.quiet and status.converged):
             return
         with self._writing:
             if self._ended:
                 return
             if self._output.stdout_is_terminal:
-                self._output.table(rich_table(status))
+                self._output.table(rich_table(status, self._output.width))
             else:
                 self._output.data(plain_table(status))
 

@@ -214,6 +214,7 @@ class UpSession:
         self._report = replace(
             self._report, generation=following.generation, converged=False, counts=None, nodes=()
         )
+        following.tell_waits(cluster, self._waiting)
         return True
 
     def _drain(self, cluster: DrivenCluster, code: int) -> int:

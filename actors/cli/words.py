@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -11,11 +12,13 @@ from cluster_reconciler.actors.cli.durations import format_duration
 from cluster_reconciler.actors.cli.faults import printable
 from cluster_reconciler.actors.errors import LeftLease
 from cluster_reconciler.actors.events import ClusterEvent, EventKind
-from cluster_reconciler.actors.status import ClusterStatus, NodeStatus
+from cluster_reconciler.actors.status import ClusterStatus, NodeStatus, state_of
 from cluster_reconciler.executors.provider import ListedLease
 
 COLUMNS = ("NODE", "PROVIDER", "STAGE", "READY", "ATTEMPT", "AGE", "LEASE", "REMARK")
 WAITS_NAMED_MAX = 10
+REMARK_MIN = 30
+"""A remark that has so many cells can be read."""
 
 TROUBLE = frozenset({EventKind.FAILED, EventKind.RETRY, EventKind.WARNING, EventKind.DROPPED})
 """The events that are told with --quiet too."""
@@ -70,12 +73,18 @@ def empty_table(columns: Sequence[str]) -> Table:
     return table
 
 
-def rich_table(status: ClusterStatus) -> Table:
-    """The nodes for a terminal."""
-    table = empty_table(COLUMNS)
+def rich_table(status: ClusterStatus, width: int) -> Table:
+    """The nodes for a terminal.  A node takes one line, but for its remark: where the names of the
+    leases leave no room for that, they are left out."""
+    shown = list(COLUMNS)
+    lines = [shown, *rows(status)]
+    widths = [max(cell_len(line[i]) for line in lines) for i in range(len(shown))]
+    if sum(widths[:-1]) + min(widths[-1], REMARK_MIN) + len(widths) - 1 > width:
+        shown.remove("LEASE")
+    table = empty_table(shown)
     for node, row in zip(status.nodes, rows(status), strict=True):
         style = "green" if node.ready else "red" if node.last_error is not None else "yellow"
-        cells = [Text(cell) for cell in row]
+        cells = [Text(cell) for name, cell in zip(COLUMNS, row, strict=True) if name in shown]
         cells[2].stylize(style)
         cells[3].stylize(style)
         table.add_row(*cells)
@@ -98,7 +107,7 @@ def waits(nodes: Iterable[NodeStatus], now: datetime) -> list[str]:
     busy = [node for node in nodes if not (node.ready and node.desired)]
     lines = []
     for node in busy[:WAITS_NAMED_MAX]:
-        what = node.waits_for or node.stage.replace("_", " ")
+        what = node.waits_for or state_of(node)
         left = ""
         if node.until is not None and node.until > now:
             left = f", at most {format_duration(node.until - now)} more"
@@ -123,7 +132,7 @@ def _row(node: NodeStatus, now: datetime) -> tuple[str, ...]:
     cells = (
         node.node,
         node.provider,
-        node.stage.replace("_", " "),
+        state_of(node),
         "yes" if node.ready else "no",
         "-" if node.attempt is None else str(node.attempt),
         "-" if node.started_at is None else format_duration(now - node.started_at),

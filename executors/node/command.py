@@ -5,6 +5,7 @@ It is started and signalled here; that its end is noticed is the agent's busines
 
 import os
 import signal
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
@@ -22,6 +23,10 @@ SHOWN_MAX = 400
 """So many characters of a command or a line stand in a reason: it must fit a frame and a table."""
 
 
+SOON_S = 10.0
+"""What ends well so soon was probably sent into the background."""
+
+
 class Command:
     """A running, or ended, command."""
 
@@ -35,6 +40,7 @@ class Command:
     ) -> None:
         """`tell(stream, text)` hears each line, without what `mask` hides."""
         self.line = line
+        self._begun = time.monotonic()
         self.status: int | None = None
         """What `waitpid` said, once it has ended."""
         self._last: deque[str] = deque(maxlen=LAST_LINES)
@@ -80,7 +86,9 @@ class Command:
         assert self.status is not None, "it has not ended"
         code = os.waitstatus_to_exitcode(self.status)
         how = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
-        return f"{self.shown} {how}; {self.last_output()}"
+        soon = time.monotonic() - self._begun < SOON_S
+        hint = ": keep it in the foreground, a node lives as long as its command"
+        return f"{self.shown} {how}{hint if code == 0 and soon else ''}; {self.last_output()}"
 
     def signal(self, number: int) -> None:
         """To its whole process group, while it is ours to signal."""
