@@ -54,6 +54,12 @@ def is_reference(value: str) -> bool:
     return value.startswith(("env:", "file:"))
 
 
+def may_resolve(reference: str) -> bool:
+    """Whether a reference names a variable or a path at all, on whatever machine."""
+    kind, _, name = reference.partition(":")
+    return bool(name) and "\0" not in name and not (kind == "env" and "=" in name)
+
+
 def resolve(value: str, environ: Mapping[str, str] | None = None) -> str:
     """What a reference leads to; a literal is its own value.  One line end at the end of a file is
     not part of the secret.  `environ`: None for the process's own.

@@ -115,7 +115,7 @@ def test_a_provider_that_is_no_longer_named_needs_no_start(tmp_path: Path) -> No
             SHAPE.replace("run_id: 7", "run_id: 8"),
             (
                 "run_id is 8, this process drives run 7; "
-                "put it back, or start an `up` of its own for the other run"
+                "put it back on line 1, or start an `up` of its own for the other run"
             ),
         ),
         (

@@ -131,6 +131,7 @@ def test_every_key_of_the_file_arrives_where_it_belongs(tmp_path: Path) -> None:
             ProviderSettings(ProviderKind("big"), ProviderKind("process"), tmp_path / "state"),
         ),
         generation_given=True,
+        run_id_line=1,
     )
 
 

@@ -26,7 +26,7 @@ BROKEN = [
 {"run_id": 1}""",
         [
             (
-                "shape.json:1:1: groups: expected a list of groups ([[groups]] in TOML), found "
+                "shape.json:1:1: groups: expected a list of groups ([...]), found "
                 "nothing; add this key"
             ),
         ],

@@ -136,12 +136,12 @@ verify_commands = "ls"
         """\
 run_id = 1
 [groups]
-group_id = "w"
+x = "w"
 """,
         [
             (
-                "shape.toml:2:1: groups: expected a list of groups ([[groups]] in TOML), found a "
-                "table"
+                "shape.toml:2:1: groups: expected a list of groups ([[groups]]), found a "
+                "table; write two brackets: [[groups]]"
             ),
         ],
         id="table_for_a_list",

@@ -156,7 +156,7 @@ jitter = 0
 """,
         [
             (
-                "shape.toml: groups: expected a list of groups ([[groups]] in TOML), found "
+                "shape.toml: groups: expected a list of groups ([[groups]]), found "
                 "nothing; add this key"
             ),
             (
@@ -292,7 +292,7 @@ run_id =
 """,
         [
             (
-                "shape.toml: groups: expected a list of groups ([[groups]] in TOML), found "
+                "shape.toml: groups: expected a list of groups ([[groups]]), found "
                 "nothing; add this key"
             ),
             "shape.toml:1:9: run_id: expected a value, found the end of the line",
@@ -314,7 +314,7 @@ run_id = 1 2
 """,
         [
             (
-                "shape.toml: groups: expected a list of groups ([[groups]] in TOML), found "
+                "shape.toml: groups: expected a list of groups ([[groups]]), found "
                 "nothing; add this key"
             ),
             'shape.toml:1:12: run_id: expected the end of the line after the value, found "2"',
@@ -328,7 +328,7 @@ x = "abc
 """,
         [
             (
-                "shape.toml: groups: expected a list of groups ([[groups]] in TOML), found "
+                "shape.toml: groups: expected a list of groups ([[groups]]), found "
                 "nothing; add this key"
             ),
             (
@@ -349,7 +349,7 @@ x = [1, 2
 """,
         [
             (
-                "shape.toml: groups: expected a list of groups ([[groups]] in TOML), found "
+                "shape.toml: groups: expected a list of groups ([[groups]]), found "
                 "nothing; add this key"
             ),
             (

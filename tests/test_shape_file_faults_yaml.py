@@ -163,7 +163,10 @@ groups:
 retry:
 """,
         [
-            "shape.yaml:7:1: retry: expected a table [retry], found nothing (null)",
+            (
+                "shape.yaml:7:1: retry: expected a table [retry], found nothing (null); "
+                "give it a value, or leave an optional key out"
+            ),
         ],
         id="section_without_content",
     ),
@@ -378,7 +381,9 @@ groups: &a [*a]
     ),
     pytest.param(
         "hello\n",
-        ['shape.yaml:1:1: expected a table, found the string "hello"'],
+        [
+            'shape.yaml:1:1: expected a table, found the string "hello"',
+        ],
         id="wrong_top",
     ),
 ]

@@ -9,8 +9,7 @@ import pytest
 from cluster_reconciler.actors.cli.shape_file import load
 
 NO_GROUPS = (
-    "shape.toml: groups: expected a list of groups ([[groups]] in TOML), found nothing; "
-    "add this key"
+    "shape.toml: groups: expected a list of groups ([[groups]]), found nothing; add this key"
 )
 DEEP = "expected a shape, found a text that is nested too deeply; a shape is at most 5 levels deep"
 

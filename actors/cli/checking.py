@@ -11,8 +11,10 @@ from msgspec import inspect
 from cluster_reconciler.actors.cli.document import UNKNOWN, Document
 from cluster_reconciler.actors.cli.durations import EXPECTED as A_DURATION
 from cluster_reconciler.actors.cli.durations import parse_duration
-from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, described, nearest, quoted
-from cluster_reconciler.actors.cli.file_synonyms import meant_by
+from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, described, quoted
+from cluster_reconciler.actors.cli.file_meant import list_words
+from cluster_reconciler.actors.cli.file_structs import GROUPS
+from cluster_reconciler.actors.cli.file_synonyms import key_meant
 
 _BROKEN = object()
 """Stands for a value with a fault, in a tree that will not be converted."""
@@ -26,6 +28,7 @@ def check(document: Document, wanted: inspect.Type, value: object, path: Path = 
 class _Check:
     def __init__(self, document: Document) -> None:
         self._document = document
+        self._groups_words = list_words(document)
 
     def value(
         self, wanted: inspect.Type, value: object, path: Path, expected: str | None
@@ -60,14 +63,11 @@ class _Check:
         self, wanted: inspect.StructType, value: object, path: Path, expected: str | None
     ) -> object:
         if not isinstance(value, dict):
-            return self._fault(path, expected or "a table", value)
+            keys = ", ".join(field.encode_name for field in wanted.fields)
+            table = f"a table with the keys {keys}" if path else "a table"
+            return self._fault(path, expected or table, value)
         known = [field.encode_name for field in wanted.fields]
-        missing = [key for key in known if key not in value]
-        unknown = {
-            key: meant_by(key, wanted, value) or nearest(key, missing)
-            for key in value
-            if key not in known
-        }
+        unknown = {key: key_meant(key, wanted, value) for key in value if key not in known}
         for key, near in unknown.items():
             self._unknown(path, key, near, known)
         result: dict[str, object] = {}
@@ -83,8 +83,15 @@ class _Check:
                 and self._document.complete
             ):
                 # A misspelt key is one fault, not two.
-                self._document.fault(place, _named(field.type), "nothing", hint="add this key")
+                self._missing(place, _named(field.type))
         return result
+
+    def _missing(self, place: Path, expected: str) -> None:
+        self._document.fault(place, self._called(expected), "nothing", hint="add this key")
+
+    def _called(self, expected: str) -> str:
+        """In the words of the file's format."""
+        return f"{expected} ({self._groups_words[0]})" if expected == GROUPS else expected
 
     def _unknown(self, path: Path, key: str, near: str | None, known: list[str]) -> None:
         expected = "a known key" if near is not None else f"one of the keys {', '.join(known)}"
@@ -107,7 +114,9 @@ class _Check:
     ) -> object:
         if not isinstance(value, list):
             hint = "put it in brackets: [...]" if isinstance(value, str) and value else None
-            return self._fault(path, expected or "a list", value, hint)
+            if expected == GROUPS and value is not None:
+                hint = self._groups_words[1]
+            return self._fault(path, self._called(expected or "a list"), value, hint)
         return [self.value(wanted.item_type, v, (*path, i), None) for i, v in enumerate(value)]
 
     def _text(
@@ -115,7 +124,7 @@ class _Check:
     ) -> object:
         expected = expected or "a string"
         if not isinstance(value, str):
-            written = self._document.raw.get(path) or _written(value)
+            written = self._document.raw.get(path, _written(value))
             hint = f'quote it: "{written}"' if written is not None else None
             return self._fault(path, expected, value, hint)
         if wanted.min_length is not None and not value:
@@ -134,7 +143,10 @@ class _Check:
             return value
         meant = {"yes": "true", "on": "true", "no": "false", "off": "false"}
         word = meant.get(value.lower()) if isinstance(value, str) else None
-        return self._fault(path, "true or false", value, f"write {word}" if word else None)
+        hint = f"write {word}" if word else None
+        if isinstance(value, str) and value.lower() in {"true", "false"}:
+            hint = "write it without quotes" if value.islower() else f"write {value.lower()}"
+        return self._fault(path, "true or false", value, hint)
 
     def _number(
         self, wanted: inspect.IntType | inspect.FloatType, value: object, path: Path
@@ -175,6 +187,8 @@ class _Check:
             return self._fault(path, A_DURATION, value, hint)
 
     def _fault(self, path: Path, expected: str, value: object, hint: str | None = None) -> object:
+        if value is None and hint is None:
+            hint = "give it a value, or leave an optional key out"
         self._document.fault(path, expected, described(value), hint=hint)
         return _BROKEN
 
@@ -201,8 +215,6 @@ def _bounds(wanted: inspect.IntType | inspect.FloatType) -> str:
 
 def _written(value: object) -> str | None:
     """How a scalar looks in the file, as far as can be told from its value; None: it is none."""
-    if value is None:
-        return ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, WrittenFloat):

@@ -24,12 +24,14 @@ from cluster_reconciler.actors.cli.provider_kinds import KINDS
 from cluster_reconciler.actors.swarm_address import SwarmListenError, parse_address
 from cluster_reconciler.executors.provider import ProviderError
 from cluster_reconciler.executors.providers.process.node_spec import join_after_of
-from cluster_reconciler.executors.secret_references import is_reference
+from cluster_reconciler.executors.secret_references import is_reference, may_resolve
 from cluster_reconciler.messages import NODES_MAX
 
 _SWARM = SwarmEntry()
 AN_ADDRESS = 'host:port with a port from 0 to 65535, such as "127.0.0.1:0"'
 A_PLAIN_NAME = "a name without spaces and slashes"
+A_REFERENCE = 'a reference to a secret: "env:NAME" or "file:PATH"'
+_NAMES_NOTHING = "the name of a variable, or the path of a file, is missing or cannot be one"
 _ANY = ""
 """Among the names of providers: there may be others, which the text does not let us see."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -161,6 +163,13 @@ def _judge_env(document: Document, path: Path, boot: object) -> None:
             known = [near] if _VARIABLE.fullmatch(near) and near not in env else []
             place = (*path, "boot", "env", name)
             document.fault(place, expected, quoted(name), nearest(name, known))
+    for name, value in env.items():
+        _judge_reference(document, (*path, "boot", "env", name), value)
+
+
+def _judge_reference(document: Document, place: Path, value: object) -> None:
+    if isinstance(value, str) and is_reference(value) and not may_resolve(value):
+        document.fault(place, A_REFERENCE, quoted(value), hint=_NAMES_NOTHING)
 
 
 def _judge_token(document: Document, path: Path, join: object) -> None:
@@ -169,7 +178,8 @@ def _judge_token(document: Document, path: Path, join: object) -> None:
         # Not quoted: it may be the token itself.
         place = (*path, "swarm_join", "join_token_ref")
         found = "a string that names none"
-        document.fault(place, 'a reference to a secret: "env:NAME" or "file:PATH"', found)
+        document.fault(place, A_REFERENCE, found)
+    _judge_reference(document, (*path, "swarm_join", "join_token_ref"), token)
 
 
 def _judge_options(document: Document, path: Path, shape: object) -> None:

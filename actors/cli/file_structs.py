@@ -17,6 +17,8 @@ from cluster_reconciler.messages import DEFAULT_IN_FLIGHT, NODES_MAX
 ID_MAX = 2**63 - 1
 """The largest run id, generation and seed: what every wire format can carry."""
 
+GROUPS = "a list of groups"
+
 _RETRY = RetryPolicy()
 
 
@@ -146,7 +148,7 @@ class ShapeFile(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file."""
 
     run_id: Natural
-    groups: Annotated[tuple[GroupEntry, ...], _expected("a list of groups ([[groups]] in TOML)")]
+    groups: Annotated[tuple[GroupEntry, ...], _expected(GROUPS)]
     generation: Natural = 1
     retry: Annotated[RetryEntry, _expected("a table [retry]")] = RetryEntry()
     limits: Annotated[

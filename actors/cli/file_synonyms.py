@@ -5,6 +5,8 @@ Beside `faults.nearest`, which knows slips of the keyboard alone.  Judges nothin
 
 from msgspec import inspect
 
+from cluster_reconciler.actors.cli.faults import nearest
+
 _MEANT = {
     "start_swactor_command": ("command", "cmd", "start_command", "start", "run", "entrypoint"),
     "count": ("nodes", "replicas", "size", "num_nodes", "node_count", "instances", "workers", "n"),
@@ -37,6 +39,13 @@ _MEANT = {
     "generation": ("version", "revision"),
     "shape": ("machine", "resources", "hardware"),
 }
+
+
+def key_meant(key: str, wanted: inspect.StructType, taken: dict[str, object]) -> str | None:
+    """The key of this table that is meant, whether by another tool's word or by a slip; None: no
+    such key is missing."""
+    missing = [field.encode_name for field in wanted.fields if field.encode_name not in taken]
+    return meant_by(key, wanted, taken) or nearest(key, missing)
 
 
 def meant_by(key: str, wanted: inspect.StructType, taken: object) -> str | None:

@@ -86,7 +86,7 @@ def compare(running: Running, new: LoadedShape) -> ShapeChange:
     if new.shape.run_id != old.run_id:
         refused = (
             f"run_id is {new.shape.run_id}, this process drives run {old.run_id}; "
-            "put it back, or start an `up` of its own for the other run"
+            f"put it back on line {new.run_id_line}, or start an `up` of its own for the other run"
         )
         return ShapeChange(new.shape.generation, refused=refused)
     started = {settings.name: settings for settings in running.started.providers}

@@ -14,6 +14,7 @@ from msgspec import Struct
 from cluster_reconciler.actors.cli.checking import check
 from cluster_reconciler.actors.cli.document import FAULTS_MAX, Document
 from cluster_reconciler.actors.cli.faults import Caution, Fault
+from cluster_reconciler.actors.cli.file_meant import read_as_meant
 from cluster_reconciler.actors.cli.file_rules import judge
 from cluster_reconciler.actors.cli.file_structs import GroupEntry, ShapeFile
 from cluster_reconciler.actors.cli.read_file import read_document
@@ -63,6 +64,8 @@ class LoadedShape(Struct, frozen=True):
     """Those that a group uses, or that the file names."""
     generation_given: bool
     """False: the file leaves counting to us (`next_generation`)."""
+    run_id_line: int | None = None
+    """Where the file names its run."""
 
 
 class Loading(Struct, frozen=True):
@@ -80,7 +83,9 @@ def load(file: str) -> Loading:
     cautions: list[Caution] = []
     loaded = None
     if document.readable:
-        tree = check(document, msgspec.inspect.type_info(ShapeFile), document.tree)
+        wanted = msgspec.inspect.type_info(ShapeFile)
+        read_as_meant(document, wanted)
+        tree = check(document, wanted, document.tree)
         judge(document, cautions)
         if not document.faults:
             loaded = _loaded(document, tree)
@@ -123,6 +128,7 @@ def _loaded(document: Document, tree: object) -> LoadedShape | None:
         swarm=SwarmSettings(**msgspec.structs.asdict(entry.swarm)),
         providers=_providers(entry, Path(document.file).absolute().parent),
         generation_given=isinstance(document.tree, dict) and "generation" in document.tree,
+        run_id_line=document.line_of(("run_id",)),
     )
 
 
