@@ -14,6 +14,8 @@ from queue import SimpleQueue
 from signal import Signals
 from typing import Any
 
+import pytest
+
 from cluster_reconciler.actors import ClusterEvent, ClusterStatus, NotConverged
 from cluster_reconciler.actors.cli.arguments import UpOptions, make_parser
 from cluster_reconciler.actors.cli.output import Output
@@ -107,6 +109,41 @@ class FakeCluster:
 
     def close(self, drain: bool = True) -> None:
         self.ended.set()
+
+
+def asked(cluster: FakeCluster) -> list[object]:
+    """The generation and the counts of each shape; a policy by its jitter."""
+    return [
+        (each.generation, *(group.count for group in each.groups))
+        if isinstance(each, ClusterShape)
+        else each.jitter
+        for each in cluster.asked
+    ]
+
+
+class Heard:
+    """Everything that was said so far.  The session speaks from other threads, and `readouterr`
+    loses what is written between its reading and its emptying: so the files behind it are read,
+    and never emptied."""
+
+    def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
+        self._capture = capture
+
+    @property
+    def out(self) -> str:
+        return self._text("out")
+
+    @property
+    def err(self) -> str:
+        return self._text("err")
+
+    def wait_for(self, text: str, times: int = 1) -> None:
+        until(lambda: self.err.count(text) >= times, f"{text!r}")
+
+    def _text(self, name: str) -> str:
+        behind: Any = getattr(self._capture._capture, name)  # pytest has no public way to it.
+        descriptor = behind.tmpfile.fileno()
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode("utf-8")
 
 
 class Watched:

@@ -49,6 +49,14 @@ def started_status(lease_id: str) -> ClusterStatus:
     return replace(status, nodes=nodes)
 
 
+def drawn(status: ClusterStatus, width: int) -> list[str]:
+    """The lines of its table on a terminal of that width."""
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(rich_table(status, width))
+    return capture.get().splitlines()
+
+
 class TestOnce:
     def test_it_converges_prints_an_aligned_table_drains_and_exits_0(self, run: Run) -> None:
         code, out, errors = run("--once").end()
@@ -122,15 +130,15 @@ class TestOnATerminal:
     def test_a_node_takes_one_line_and_leases_only_stand_where_there_is_room(
         self, width: int, columns: str
     ) -> None:
-        status = started_status(lease_id="run-1/worker-12-1ae6fac6e0a6-4711")
-        drawn = Console(file=io.StringIO(), width=width, color_system=None)
-        with drawn.capture() as capture:
-            drawn.print(rich_table(status, width))
-        header, *rows = capture.get().splitlines()
+        header, *rows = drawn(started_status("run-1/worker-12-1ae6fac6e0a6-4711"), width)
         assert (header.split(), [row.split()[0] for row in rows]) == (
             columns.split(),
             ["worker-10", "worker-11", "worker-12"],
         )
+
+    @pytest.mark.parametrize("length", range(1, 60))
+    def test_no_length_of_a_lease_makes_two_lines_of_a_node(self, length: int) -> None:
+        assert len(drawn(started_status("x" * length), 80)) == 4
 
     def test_the_table_is_coloured_unless_that_is_not_wanted(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,73 +1,36 @@
 """`up --watch`: what an edit does to a cluster that runs, what it says, and what interrupts it."""
 
 import json
-import os
-from datetime import datetime, timedelta
 from pathlib import Path
 from signal import Signals
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from cluster_reconciler.actors.cli.arguments import UpOptions, make_parser
 from cluster_reconciler.actors.cli.up import up
 from cluster_reconciler.actors.errors import ClusterError, DriverDied
-from cluster_reconciler.actors.status import ClusterStatus, NodeStatus
 from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.messages import (
-    ClusterShape,
-    LogicalNodeId,
-    NodeAttemptId,
-    NodeGroupId,
-    NodeIntent,
-    NodeStage,
-    ProviderKind,
     ShapeRefused,
 )
-from tests.cli_watch_kit import SHAPE, FakeCluster, Watched, json_lines, until, with_count
+from tests.cli_watch_kit import (
+    SHAPE,
+    FakeCluster,
+    Heard,
+    Watched,
+    asked,
+    json_lines,
+    until,
+    with_count,
+)
 
 RETRY = "retry: {jitter: 0.25}\n"
-
-
-class Heard:
-    """Everything that was said so far.  The session speaks from other threads, and `readouterr`
-    loses what is written between its reading and its emptying: so the files behind it are read,
-    and never emptied."""
-
-    def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
-        self._capture = capture
-
-    @property
-    def out(self) -> str:
-        return self._text("out")
-
-    @property
-    def err(self) -> str:
-        return self._text("err")
-
-    def wait_for(self, text: str, times: int = 1) -> None:
-        until(lambda: self.err.count(text) >= times, f"{text!r}")
-
-    def _text(self, name: str) -> str:
-        behind: Any = getattr(self._capture._capture, name)  # pytest has no public way to it.
-        descriptor = behind.tmpfile.fileno()
-        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode("utf-8")
 
 
 @pytest.fixture
 def heard(capfd: pytest.CaptureFixture[str]) -> Heard:
     return Heard(capfd)
-
-
-def asked(cluster: FakeCluster) -> list[object]:
-    """The generation and the counts of each shape; a policy by its jitter."""
-    return [
-        (each.generation, *(group.count for group in each.groups))
-        if isinstance(each, ClusterShape)
-        else each.jitter
-        for each in cluster.asked
-    ]
 
 
 def about_the_file(lines: list[dict[str, Any]], *fields: str) -> list[tuple[Any, ...]]:
@@ -337,72 +300,6 @@ class TestJson:
             *(2, False),
             2,
         )
-
-
-class TestWaitsThatStay:
-    def test_who_still_waits_after_an_earlier_failure_is_named(
-        self, tmp_path: Path, heard: Heard, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        watched = Watched(tmp_path)
-        cluster = watched.begin()
-        plain = cluster.status()
-        nodes = tuple(backing_off(f"w-{n}", plain.at, seconds=15 + n) for n in range(12))
-        failing = replace(plain, nodes=(*nodes, replace(nodes[0], desired=False)))
-        monkeypatch.setattr(cluster, "status", lambda *, details=True: failing)
-        watched.save(with_count(2))
-        heard.wait_for("and 2 more")
-        watched.end()
-        said = heard.err.splitlines()
-        first = said.index("  w-0 begins anew in 15s, the wait after its earlier failure")
-        assert said[first + 1 : first + 11] == [
-            *(
-                f"  w-{n} begins anew in {15 + n}s, the wait after its earlier failure"
-                for n in range(1, 10)
-            ),
-            "  and 2 more",
-        ]
-
-    def test_a_driver_that_is_too_busy_to_say_so_is_no_reason_to_end(
-        self, tmp_path: Path, heard: Heard, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        watched = Watched(tmp_path)
-        cluster = watched.begin()
-        heard.wait_for("converged")
-        status, refused = cluster.status, []
-
-        def busy(*, details: bool = True) -> ClusterStatus:
-            if details:
-                return status()
-            refused.append("busy")
-            raise ClusterError("the driver has not answered")
-
-        monkeypatch.setattr(cluster, "status", busy)
-        watched.save(with_count(2))
-        until(lambda: refused)
-        watched.save(with_count(3))
-        until(lambda: asked(cluster) == [(2, 2), (3, 3)])
-        assert watched.end() == 130
-
-
-def backing_off(node: str, now: datetime, seconds: float) -> NodeStatus:
-    return NodeStatus(
-        LogicalNodeId(node),
-        NodeGroupId("w"),
-        ProviderKind("process"),
-        desired=True,
-        attempt=NodeAttemptId(1),
-        stage=NodeStage.DESTROYED,
-        intent=NodeIntent.DELETING,
-        ready=False,
-        waits_for="its restart after a failure",
-        until=now + timedelta(seconds=seconds),
-        started_at=now,
-        lease_id=None,
-        session_id=None,
-        consecutive_failures=1,
-        last_error="it ended",
-        last_failure=None,
-    )
 
 
 class TestUsage:

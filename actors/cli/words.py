@@ -79,7 +79,7 @@ def rich_table(status: ClusterStatus, width: int) -> Table:
     shown = list(COLUMNS)
     lines = [shown, *rows(status)]
     widths = [max(cell_len(line[i]) for line in lines) for i in range(len(shown))]
-    if sum(widths[:-1]) + min(widths[-1], REMARK_MIN) + len(widths) - 1 > width:
+    if sum(widths[:-1]) + min(widths[-1], REMARK_MIN) + 2 * (len(widths) - 1) > width:
         shown.remove("LEASE")
     table = empty_table(shown)
     for node, row in zip(status.nodes, rows(status), strict=True):
