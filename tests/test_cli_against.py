@@ -132,8 +132,8 @@ def test_each_of_several_files_is_judged_and_a_broken_one_keeps_its_own_faults(
 
 def test_a_broken_file_to_compare_with_is_invalid_use(capsys: pytest.CaptureFixture[str]) -> None:
     write("new.yaml")
-    assert main(["validate", "new.yaml", "--against", "nowhere.yaml"]) == 2
+    assert main(["validate", "new.yaml", "--against", "newer.yaml"]) == 2
     assert capsys.readouterr().out == (
-        'nowhere.yaml: expected a file, found nothing there; did you mean "new.yaml"?\n'
+        'newer.yaml: expected a file, found nothing there (did you mean "new.yaml"?)\n'
         "new.yaml: valid: run 7, 2 nodes in 1 group\n"
     )

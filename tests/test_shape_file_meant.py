@@ -69,3 +69,69 @@ def test_a_reference_that_names_nothing_is_a_fault_of_the_file(reference: str) -
             "missing or cannot be one"
         )
     ]
+
+
+def test_a_key_below_the_header_of_an_inner_table_is_told_where_it_belongs() -> None:
+    lines = GROUP.replace("count = 1\n", "")
+    text = f"[[groups]]\n{lines}generation = 2\n[groups.boot]\ncount = 3\nrun_id = 1\n"
+    keys = "ssh_user, verify_commands, start_swactor_command, stdout_sources, stderr_sources"
+    below = (
+        f"expected one of the keys {keys}, env, args, mounts, found {{}}; "
+        "a key below [groups.boot] belongs to that table; move it up, above {}"
+    )
+    assert told("shape.toml", text) == [
+        (
+            "5:1: groups[0].generation: expected one of the keys group_id, role, count, provider, "
+            'run_id, shape, boot, swarm_join, found "generation"; a key below [[groups]] belongs '
+            "to that table; move it up, above the first [table]"
+        ),
+        "7:1: groups[0].boot.count: " + below.format('"count"', "[groups.boot]"),
+        "8:1: groups[0].boot.run_id: " + below.format('"run_id"', "the first [table]"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "hint"),
+    [
+        (
+            "a.toml",
+            f'{TOML}[groups.boot]\nstart_swactor_command = "a "b" c"\n',
+            'within double quotes write \\" for a quote, or put the text in single quotes',
+        ),
+        (
+            "a.toml",
+            f"{TOML}boot = {{\n  args = [],\n}}\n",
+            "{...} stands on one line; what needs more gets a [table] of its own",
+        ),
+        ("a.toml", TOML.replace('"r"', "\u201cr\u201d"), "write straight quotes"),
+        ("a.json", '{"run_id": \u201c1\u201d, "groups": []}', "write straight quotes"),
+        (
+            "a.toml",
+            f'{TOML}[groups.shape]\nrequire_verified = "true"\n',
+            "write it without quotes",
+        ),
+        (
+            "a.json",
+            '{"run_id": 1, "groups": null}',
+            "give it a value, or leave an optional key out",
+        ),
+    ],
+)
+def test_the_first_fault_says_what_to_do(name: str, text: str, hint: str) -> None:
+    Path(name).write_text(text)
+    assert load(name).faults[0].hint == hint
+
+
+def test_a_mount_that_is_no_table_is_told_its_keys() -> None:
+    text = f'{TOML}[groups.boot]\nmounts = ["/a:/b"]\n'
+    assert told("shape.toml", text) == [
+        (
+            "8:11: groups[0].boot.mounts[0]: expected a table with the keys host_path, "
+            'container_path, readonly, found the string "/a:/b"'
+        )
+    ]
+
+
+def test_a_backslash_is_shown_as_it_stands_in_the_file() -> None:
+    first, *_ = told("a.json", '{"run_id": "\\d"}')
+    assert first.startswith('1:13: expected a valid escape after the backslash, found "\\d')

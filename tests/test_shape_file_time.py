@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster_reconciler.actors.cli.secret_words import without_secrets
 from cluster_reconciler.actors.cli.shape_file import load
+from cluster_reconciler.executors.secret_words import without_secrets
 
 TOML = 'run_id = 7\n[[groups]]\ngroup_id = "w"\nrole = "w"\ncount = 1\nprovider = "process"\n'
 COMMAND = f"{TOML}[groups.boot]\nstart_swactor_command = "

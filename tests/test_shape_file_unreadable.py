@@ -28,8 +28,46 @@ def faults(file: str) -> list[str]:
 def test_a_missing_file_is_told_with_the_name_that_was_meant() -> None:
     Path("shape.toml").touch()
     assert faults("shpae.toml") == [
-        'shpae.toml: expected a file, found nothing there; did you mean "shape.toml"?'
+        'shpae.toml: expected a file, found nothing there (did you mean "shape.toml"?)'
     ]
+    assert load("shpae.toml").faults[0].nearest == "shape.toml"
+
+
+def test_a_name_that_only_shares_its_suffix_was_not_meant() -> None:
+    for name in ("pyproject.toml", "h.toml", "new.toml"):
+        Path(name).touch()
+    assert [*faults("nope.toml"), *faults("nosuch.toml")] == [
+        "nope.toml: expected a file, found nothing there",
+        "nosuch.toml: expected a file, found nothing there",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "of_name", "other"),
+    [
+        ("a.toml", "# mine\nrun_id: 7\ngroups:\n  - group_id: w\n", 2, "TOML", "YAML"),
+        ("a.toml", '{"run_id": 7}', 1, "TOML", "JSON"),
+        ("a.yaml", 'run_id = 7\n[[groups]]\ngroup_id = "w"\n', 1, "YAML", "TOML"),
+        ("a.json", "[[groups]]\nrun_id = 7\n", 1, "JSON", "TOML"),
+    ],
+)
+def test_a_text_of_another_format_is_told_once(
+    name: str, text: str, line: int, of_name: str, other: str
+) -> None:
+    Path(name).write_text(text)
+    assert faults(name) == [
+        (
+            f"{name}:{line}: expected {of_name}, as the file's name says, found a text that looks "
+            f"like {other}; give the file the suffix of its format"
+        )
+    ]
+
+
+def test_null_is_no_empty_file() -> None:
+    Path("a.json").write_text("null")
+    Path("a.yaml").write_text("~")
+    null = "expected a table, found nothing (null); give it a value, or leave an optional key out"
+    assert [*faults("a.json"), *faults("a.yaml")] == [f"a.json:1:1: {null}", f"a.yaml:1:1: {null}"]
 
 
 def test_a_link_that_leads_nowhere_is_not_what_was_meant() -> None:

@@ -5,13 +5,14 @@ to msgspec a tree that it will accept.  What no type can say is judged in `shape
 """
 
 import math
+from pathlib import PurePath
 
 from msgspec import inspect
 
 from cluster_reconciler.actors.cli.document import UNKNOWN, Document
 from cluster_reconciler.actors.cli.durations import EXPECTED as A_DURATION
 from cluster_reconciler.actors.cli.durations import parse_duration
-from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, described, quoted
+from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, described, format_path, quoted
 from cluster_reconciler.actors.cli.file_meant import list_words
 from cluster_reconciler.actors.cli.file_structs import GROUPS
 from cluster_reconciler.actors.cli.file_synonyms import key_meant
@@ -29,6 +30,10 @@ class _Check:
     def __init__(self, document: Document) -> None:
         self._document = document
         self._groups_words = list_words(document)
+        self._around: list[tuple[Path, inspect.StructType]] = []
+        """The tables around the place that is being judged."""
+        self._misplaced: set[Path] = set()
+        """The places of keys that stand in a table within the one in which they belong."""
 
     def value(
         self, wanted: inspect.Type, value: object, path: Path, expected: str | None
@@ -66,36 +71,63 @@ class _Check:
             keys = ", ".join(field.encode_name for field in wanted.fields)
             table = f"a table with the keys {keys}" if path else "a table"
             return self._fault(path, expected or table, value)
-        known = [field.encode_name for field in wanted.fields]
-        unknown = {key: key_meant(key, wanted, value) for key in value if key not in known}
-        for key, near in unknown.items():
-            self._unknown(path, key, near, known)
+        self._around.append((path, wanted))
+        unknown = self._unknown_keys(wanted, value, path)
         result: dict[str, object] = {}
         for field in wanted.fields:
-            place = (*path, field.encode_name)
             if field.encode_name in value:
-                result[field.encode_name] = self.value(
-                    field.type, value[field.encode_name], place, None
-                )
-            elif (
-                field.required
-                and field.encode_name not in unknown.values()
-                and self._document.complete
-            ):
-                # A misspelt key is one fault, not two.
-                self._missing(place, _named(field.type))
+                place = (*path, field.encode_name)
+                inner = value[field.encode_name]
+                result[field.encode_name] = self.value(field.type, inner, place, None)
+        self._around.pop()
+        lacking = {field.encode_name: field for field in wanted.fields if field.required}
+        for name, field in lacking.items() if self._document.complete else ():
+            place = (*path, name)
+            # A key that is misspelt or misplaced is one fault, not two.
+            if name not in value and name not in unknown.values() and place not in self._misplaced:
+                expected = self._called(_named(field.type))
+                self._document.fault(place, expected, "nothing", hint="add this key")
         return result
 
-    def _missing(self, place: Path, expected: str) -> None:
-        self._document.fault(place, self._called(expected), "nothing", hint="add this key")
+    def _unknown_keys(
+        self, wanted: inspect.StructType, value: dict[str, object], path: Path
+    ) -> dict[str, str | None]:
+        """What is meant by each key that is not known here, as far as that can be told."""
+        known = [field.encode_name for field in wanted.fields]
+        unknown = {key: key_meant(key, wanted, value) for key in value if key not in known}
+        of_these = f"one of the keys {', '.join(known)}"
+        for key, near in unknown.items():
+            place, found = (*path, key), quoted(key)
+            outer = self._outer_of(key)
+            if outer is not None:
+                self._misplaced.add((*outer, key))
+                self._document.fault(place, of_these, found, hint=self._where(path, outer))
+            else:
+                expected = "a known key" if near is not None else of_these
+                self._document.fault(place, expected, found, near)
+        return {key: near for key, near in unknown.items() if self._outer_of(key) is None}
+
+    def _outer_of(self, key: str) -> Path | None:
+        """The table around this one in which such a key belongs, first where it must stand: a group
+        has a run_id too, but need not."""
+        found = [
+            (not field.required, number, path)
+            for number, (path, wanted) in enumerate(reversed(self._around[:-1]))
+            for field in wanted.fields
+            if field.encode_name == key
+        ]
+        return min(found)[2] if found else None
+
+    def _where(self, path: Path, outer: Path) -> str:
+        """Where a key belongs that stands in a table within its own."""
+        if PurePath(self._document.file).suffix.lower() == ".toml":
+            above = _header(path) if outer else "the first [table]"
+            return f"a key below {_header(path)} belongs to that table; move it up, above {above}"
+        return f"it is a key of {format_path(outer) or 'the file as a whole'}; move it there"
 
     def _called(self, expected: str) -> str:
         """In the words of the file's format."""
         return f"{expected} ({self._groups_words[0]})" if expected == GROUPS else expected
-
-    def _unknown(self, path: Path, key: str, near: str | None, known: list[str]) -> None:
-        expected = "a known key" if near is not None else f"one of the keys {', '.join(known)}"
-        self._document.fault((*path, key), expected, quoted(key), near)
 
     def _table(
         self, wanted: inspect.DictType, value: object, path: Path, expected: str | None
@@ -191,6 +223,12 @@ class _Check:
             hint = "give it a value, or leave an optional key out"
         self._document.fault(path, expected, described(value), hint=hint)
         return _BROKEN
+
+
+def _header(path: Path) -> str:
+    """Of a table in TOML."""
+    name = ".".join(str(part) for part in path if isinstance(part, str))
+    return f"[[{name}]]" if isinstance(path[-1], int) else f"[{name}]"
 
 
 def _named(wanted: inspect.Type) -> str:

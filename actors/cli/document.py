@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from cluster_reconciler.actors.cli.faults import Caution, Fault, Path, format_path
-from cluster_reconciler.actors.cli.secret_words import hidden_as_in, line_without_secrets
+from cluster_reconciler.executors.secret_words import hidden_as_in, line_without_secrets
 
 FAULTS_MAX = 1000
 """Faults that are told of one file; the others are counted."""
@@ -85,11 +85,11 @@ class Document:
         found: str,
         line: int | None = None,
         hint: str | None = None,
-        column: int | None = None,
+        nearest: str | None = None,
     ) -> None:
         """Note the fault that keeps the whole text from being read."""
         self.readable = False
-        self.broken(expected, found, line, hint, column)
+        self._note(expected, found, "", (line, None), nearest, hint)
 
     def duplicate(self, path: Path, place: tuple[int, int], first_line: int) -> None:
         """Note a key that stands in its table for the second time."""

@@ -128,6 +128,11 @@ def quoted(text: str) -> str:
     return printable(json.dumps(short, ensure_ascii=False))
 
 
+def as_written(text: str) -> str:
+    """The same of what stands in a file, with the backslashes that stand there and no more."""
+    return quoted(text).replace("\\\\", "\\")
+
+
 def described(value: object) -> str:
     """What was found, in the words of somebody who writes such a file."""
     if value is None:

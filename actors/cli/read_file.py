@@ -3,12 +3,14 @@
 Never raises for what a file may be: every way in which there is no text to read is a fault.
 """
 
+import difflib
 import os
+import re
 import stat
 from pathlib import Path
 
 from cluster_reconciler.actors.cli.document import Document
-from cluster_reconciler.actors.cli.faults import nearest, quoted
+from cluster_reconciler.actors.cli.faults import quoted
 from cluster_reconciler.actors.cli.read_json import read_json
 from cluster_reconciler.actors.cli.read_toml import read_toml
 from cluster_reconciler.actors.cli.read_yaml import read_yaml
@@ -19,6 +21,15 @@ SIZE_MAX = 1024 * 1024
 DEPTH_HINT = "a shape is at most 5 levels deep"
 
 _READERS = {".toml": read_toml, ".yaml": read_yaml, ".yml": read_yaml, ".json": read_json}
+_FORMATS = {read_toml: "TOML", read_yaml: "YAML", read_json: "JSON"}
+_RENAME = "give the file the suffix of its format"
+_STATEMENT = re.compile(r"^[ \t]*+(?![ \t\r#]|---|$).*$", re.MULTILINE)
+_YAML = re.compile(r"^[ \t]*(?:- +)?[A-Za-z_][\w-]*:(?:[ \t\r]|$)", re.MULTILINE)
+_TOML = re.compile(
+    r"^[ \t]*(?:[A-Za-z_][\w.-]*[ \t]*=|\[\[?[A-Za-z_][\w.-]*\]\]?[ \t\r]*$)", re.MULTILINE
+)
+_NEAR = 0.7
+"""How alike the names of two files are, of 1, if one may be a slip of the other."""
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -36,17 +47,35 @@ def read_document(file: str) -> Document:
     if text is None:
         return document
     document.text = text
+    if other := _other_format(document, text):
+        line = next(n for n, each in enumerate(text.split("\n"), 1) if _STATEMENT.match(each))
+        found = f"a text that looks like {other}"
+        document.unreadable(f"{_FORMATS[reader]}, as the file's name says", found, line, _RENAME)
+        return document
     try:
         reader(document, text)
     except RecursionError:
         document.unreadable("a shape", "a text that is nested too deeply", None, DEPTH_HINT)
-    if (
-        document.readable
-        and not document.faults
-        and (not text.strip() or document.tree in ({}, None))
-    ):
+    absent = document.tree is None and () not in document.lines
+    if document.readable and not document.faults and (absent or document.tree == {}):
         document.unreadable("a shape with run_id and groups", "an empty file")
     return document
+
+
+def _other_format(document: Document, text: str) -> str | None:
+    """The format that the first line of the text shows, and none speaks against, if it is not the
+    one that the file's name says.  YAML may hold JSON."""
+    first = _STATEMENT.search(text)
+    if first is None:
+        return None
+    reader = _READERS[Path(document.file).suffix.lower()]
+    if first[0].startswith("{"):
+        return "JSON" if reader is read_toml else None
+    if reader is not read_yaml and _YAML.match(first[0]) and not _TOML.search(text):
+        return "YAML"
+    if reader is not read_toml and _TOML.match(first[0]) and not _YAML.search(text):
+        return "TOML"
+    return None
 
 
 def _text(document: Document) -> str | None:
@@ -77,7 +106,10 @@ def _bytes(document: Document) -> bytes | None:
             content = opened.read(SIZE_MAX + 1)
     except FileNotFoundError:
         found = "a link that leads nowhere" if os.path.islink(file) else "nothing there"
-        document.unreadable("a file", found, None, _near_name(file))
+        directory = os.path.dirname(file)
+        lost = bool(directory) and not os.path.isdir(directory)
+        hint = f"there is no directory {quoted(directory)} either" if lost else None
+        document.unreadable("a file", found, None, hint, None if lost else _near_name(file))
         return None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -94,13 +126,18 @@ def _kind_of(file: str) -> str:
 
 
 def _near_name(file: str) -> str | None:
+    """The file that was probably meant: one whose name is near without its suffix, which most have
+    in common."""
     directory, name = os.path.split(file)
     try:
         names = sorted(os.listdir(directory or "."))[:1000]
     except OSError:
-        return f"there is no directory {quoted(directory)} either"
-    close = nearest(name, [each for each in names if _may_be_meant(directory, each)])
-    return None if close is None else f"did you mean {quoted(os.path.join(directory, close))}?"
+        return None
+    # Of two names that differ in their suffix alone, the one with that of the name comes last.
+    names.sort(key=lambda each: Path(each).suffix[:2] == Path(name).suffix[:2])
+    stems = {Path(each).stem: each for each in names if _may_be_meant(directory, each)}
+    close = difflib.get_close_matches(Path(name).stem, stems, n=1, cutoff=_NEAR)
+    return os.path.join(directory, stems[close[0]]) if close else None
 
 
 def _may_be_meant(directory: str, name: str) -> bool:

@@ -8,7 +8,7 @@ import re
 from json.decoder import scanstring  # type: ignore[attr-defined]  # public in CPython, not in stubs
 
 from cluster_reconciler.actors.cli.document import Document
-from cluster_reconciler.actors.cli.faults import Path, quoted
+from cluster_reconciler.actors.cli.faults import Path, as_written
 from cluster_reconciler.actors.cli.json_recovery import BROKEN_MAX, mark_for, read_again, repaired
 from cluster_reconciler.actors.cli.text_lines import TextLines
 
@@ -31,6 +31,8 @@ _HINTS = {
     "'": "use double quotes",
     "\t": "write \\t, or spaces",
     "\\": "write two of them for one",
+    "\u201c": "write straight quotes",
+    "\u201d": "write straight quotes",
 }
 _FOUND = {"": "the end of the file", "\n": "the end of the line", "\t": "a tab"}
 _MEANT = {"True": "true", "False": "false", "None": "null", "undefined": "null"}
@@ -70,7 +72,7 @@ def _refuse(document: Document, text: str, error: json.JSONDecodeError, mark: st
     expected = next((e for start, e in _EXPECTED.items() if reason.startswith(start)), reason)
     first = text[error.pos : error.pos + 1]
     rest = text[error.pos :].partition("\n")[0].rstrip().replace(mark, "...")
-    found = _FOUND.get(first, quoted(rest))
+    found = _FOUND.get(first, as_written(rest))
     hint = _HINTS.get(first)
     if first == "\n" and reason.startswith("Invalid control character"):
         expected = "a string that ends on its line"

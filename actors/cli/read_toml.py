@@ -4,7 +4,7 @@ import re
 import tomllib
 
 from cluster_reconciler.actors.cli.document import Document
-from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, quoted
+from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, as_written
 from cluster_reconciler.actors.cli.text_lines import TextLines
 from cluster_reconciler.actors.cli.toml_positions import toml_positions
 from cluster_reconciler.actors.cli.toml_recovery import TWICE, recover_toml
@@ -14,6 +14,7 @@ _LONG_KEY = re.compile(r"^[ \t]*\[*(?:[\w-]+[ \t]*\.[ \t]*){64}", re.MULTILINE)
 """A key of thousands of parts would keep `tomllib` busy for minutes."""
 
 _BAD_ESCAPE = "Unescaped '\\' in a string"
+_CURLY = frozenset("\u201c\u201d\u201e\u2018\u2019")
 _EXPECTED = (
     ("Expected '=' after a key", "an equals sign after the key"),
     ("Expected newline or end of document", "the end of the line after the value"),
@@ -82,12 +83,24 @@ def _refuse(
         column = max(column - 2, 1)
         hint = "in single quotes a backslash is only a backslash"
     rest = _rest_of(text, line, column)
-    if reason.startswith("Invalid value") and rest[:1] == '"' and rest[1:2].isalpha():
-        word = rest.strip('"')
-        hint = f"write {word.lower()}" if word in {"True", "False"} else "text stands in quotes"
+    hint = hint or _hint(reason, rest, text.split("\n")[line - 1][: max(column - 1, 0)])
     if reason.startswith("Unclosed") or not column:
         hint = f"it begins on line {start[0]}" if line > start[0] else hint
     document.broken(known or "what TOML allows", rest, line, hint, column or None, path)
+
+
+def _hint(reason: str, rest: str, before: str) -> str | None:
+    """What to do about `rest`, the quoted end of a line, after what stands `before` it there."""
+    if rest[1:2] in _CURLY:
+        return "write straight quotes"
+    if reason.startswith("Invalid value") and rest[0] == '"' and rest[1:2].isalpha():
+        word = rest.strip('"')
+        return f"write {word.lower()}" if word in {"True", "False"} else "text stands in quotes"
+    if reason.startswith("Expected newline") and before.endswith('"') and '"' in rest[1:-1]:
+        return 'within double quotes write \\" for a quote, or put the text in single quotes'
+    if reason.startswith("Invalid initial character") and before.rstrip().endswith("{"):
+        return "{...} stands on one line; what needs more gets a [table] of its own"
+    return None
 
 
 def _rest_of(text: str, line: int, column: int) -> str:
@@ -96,4 +109,4 @@ def _rest_of(text: str, line: int, column: int) -> str:
         return "the end of the file"
     lines = text.split("\n")
     rest = lines[line - 1][column - 1 :] if line <= len(lines) else ""
-    return quoted(rest) if rest.strip() else "the end of the line"
+    return as_written(rest) if rest.strip() else "the end of the line"
