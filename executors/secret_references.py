@@ -11,8 +11,6 @@ import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from msgspec import Struct
-
 FILE_BYTES_MAX = 64 * 1024
 """A larger file is taken for a mistyped path, not for a secret."""
 
@@ -36,17 +34,6 @@ class HiddenValues(dict[str, str]):
         return f"{{{', '.join(f'{key!r}: {MASK}' for key in self)}}}"
 
     __str__ = __repr__
-
-
-class ResolvedEnv(Struct, frozen=True):
-    """An environment without references."""
-
-    values: HiddenValues
-    secrets: tuple[str, ...]
-    """The values that came from references, and those that look like a secret all the same."""
-
-    def __repr__(self) -> str:
-        return f"ResolvedEnv({self.values!r})"
 
 
 def is_reference(value: str) -> bool:
@@ -78,24 +65,21 @@ def resolve(value: str, environ: Mapping[str, str] | None = None) -> str:
     return found
 
 
-def resolve_env(env: Mapping[str, str], environ: Mapping[str, str] | None = None) -> ResolvedEnv:
+def resolve_env(env: Mapping[str, str], environ: Mapping[str, str] | None = None) -> HiddenValues:
     """`BootSpec.env` with its references resolved.
 
     Raises:
         ReferenceUnresolved: naming every reference that leads nowhere.
     """
-    values, secrets, faults = HiddenValues(), [], []
+    values, faults = HiddenValues(), []
     for name, value in env.items():
         try:
             values[name] = resolve(value, environ)
         except ReferenceUnresolved as unresolved:
             faults.append(f"boot.env {name} = {unresolved.reason}")
-            continue
-        if is_reference(value) or looks_like_secret(value, name):
-            secrets.append(values[name])
     if faults:
         raise ReferenceUnresolved("; ".join(faults))
-    return ResolvedEnv(values, tuple(secrets))
+    return values
 
 
 def parts_to_hide(secrets: Iterable[str]) -> frozenset[str]:

@@ -21,6 +21,7 @@ from cluster_reconciler.executors.secret_references import (
     resolve,
     resolve_env,
 )
+from cluster_reconciler.executors.secret_words import secrets_of
 from cluster_reconciler.messages import (
     AttemptIdentity,
     BootstrapFailed,
@@ -99,12 +100,12 @@ def make_context(
     except ReferenceUnresolved as unresolved:
         raise CallFailed(EffectError(unresolved.reason)) from None
     ticket = _ticket(identity, session.swarm_join, token, listener.ticket)
-    secrets = (*env.secrets, ticket.token)
+    secrets = (*secrets_of(session.boot, env), ticket.token)
     voice = _Voice(identity, session_id, listener, secrets)
     context = BootstrapContext(
         identity=identity,
         session_id=session_id,
-        env=env.values,
+        env=env,
         ticket=ticket,
         report=voice.report,
         lost=voice.lost,

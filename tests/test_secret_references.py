@@ -5,11 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from cluster_reconciler.actors.cli.secret_words import (
-    line_without_secrets,
-    without_secrets,
-    words_without_secrets,
-)
 from cluster_reconciler.executors.secret_references import (
     ReferenceUnresolved,
     looks_like_secret,
@@ -17,6 +12,13 @@ from cluster_reconciler.executors.secret_references import (
     resolve,
     resolve_env,
 )
+from cluster_reconciler.executors.secret_words import (
+    line_without_secrets,
+    secrets_of,
+    without_secrets,
+    words_without_secrets,
+)
+from cluster_reconciler.messages import BootSpec
 
 
 def test_a_literal_is_its_own_value() -> None:
@@ -58,14 +60,14 @@ def test_a_directory_a_pipe_a_huge_file_and_bytes_are_refused(tmp_path: Path) ->
 
 def test_resolved_values_do_not_show_in_a_repr() -> None:
     resolved = resolve_env({"KEY": "env:KEY", "GREETING": "hello"}, {"KEY": "the-secret"})
-    assert dict(resolved.values) == {"KEY": "the-secret", "GREETING": "hello"}
-    assert resolved.secrets == ("the-secret",)
-    assert "the-secret" not in f"{resolved!r} {resolved} {resolved.values}"
+    assert dict(resolved) == {"KEY": "the-secret", "GREETING": "hello"}
+    assert "the-secret" not in f"{resolved!r} {resolved}"
 
 
 def test_a_literal_that_looks_like_a_secret_is_one_to_hide_too() -> None:
-    env = {"DB_PASSWORD": "hunter2", "GREETING": "hello", "MAX_TOKENS": "4096"}
-    assert resolve_env(env, {}).secrets == ("hunter2",)
+    env = {"DB_PASSWORD": "hunter2", "GREETING": "hello", "MAX_TOKENS": "4096", "K": "env:K"}
+    resolved = {**env, "K": "the-secret"}
+    assert secrets_of(BootSpec(env=env), resolved) == ("hunter2", "the-secret")
 
 
 def test_secrets_are_masked_the_longer_first_and_short_ones_never() -> None:

@@ -11,12 +11,12 @@ from cluster_reconciler.actors.cli.durations import parse_duration
 from cluster_reconciler.actors.cli.faults import Caution, Path, quoted
 from cluster_reconciler.actors.cli.file_structs import ID_MAX
 from cluster_reconciler.actors.cli.provider_kinds import PROCESS
-from cluster_reconciler.actors.cli.secret_words import without_secrets, words_without_secrets
 from cluster_reconciler.executors.secret_references import (
     ReferenceUnresolved,
     is_reference,
     resolve,
 )
+from cluster_reconciler.executors.secret_words import without_secrets, words_without_secrets
 
 _UNREAD_SHAPE = (
     "image",

@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from cluster_reconciler.actors.cli.durations import format_duration
 from cluster_reconciler.actors.cli.faults import format_path
-from cluster_reconciler.actors.cli.secret_words import without_secrets, words_without_secrets
 from cluster_reconciler.actors.cli.shape_file import LoadedShape, ProviderSettings
 from cluster_reconciler.decider import ExpandedShape
+from cluster_reconciler.executors.secret_words import without_secrets, words_without_secrets
 from cluster_reconciler.messages import (
     ClusterShape,
     LogicalNodeId,

@@ -13,7 +13,8 @@ from typing import Any
 
 from cluster_reconciler.executors.provider import BootstrapContext, ProviderError
 from cluster_reconciler.executors.providers.process.processes import LEASE_VARIABLE
-from cluster_reconciler.executors.secret_references import is_reference, parts_to_hide
+from cluster_reconciler.executors.secret_references import parts_to_hide
+from cluster_reconciler.executors.secret_words import secrets_of
 from cluster_reconciler.messages import BootSpec
 
 DAY_S = 86_400
@@ -79,8 +80,7 @@ def encoded(spec: dict[str, Any]) -> bytes:
 
 def _secrets(boot: BootSpec, context: BootstrapContext) -> list[str]:
     """What must not stand in anything that the node says."""
-    referred = (context.env[name] for name, value in boot.env.items() if is_reference(value))
-    return sorted(parts_to_hide((*referred, context.ticket.token)))
+    return sorted(parts_to_hide((*secrets_of(boot, context.env), context.ticket.token)))
 
 
 def join_after_of(options: dict[str, str], default: timedelta) -> timedelta:

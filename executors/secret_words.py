@@ -1,14 +1,19 @@
-"""Hides what looks like a secret in words that people are shown: commands, lines of a shape file.
+"""Finds and hides what looks like a secret in words that people are shown: commands, lines of a
+shape file, and what a node says of its own command.
 
-By sight alone, so it may hide too much.  What references lead to never comes here: nothing of the
-command line resolves one to show it.
+By sight alone, so it may hide too much.  References are resolved elsewhere.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from cluster_reconciler.executors.secret_references import MASK, looks_like_secret
+from cluster_reconciler.executors.secret_references import (
+    MASK,
+    is_reference,
+    looks_like_secret,
+)
+from cluster_reconciler.messages import BootSpec
 
 _NAME_MAX = 100
 """Characters before a word in which its name is looked for."""
@@ -52,7 +57,32 @@ _GLUED = re.compile(
 """`mysql -pX`; of other commands `-p` tells a port."""
 _OPTION_LAST = re.compile(r"""(?<![\w-])(--?[A-Za-z0-9_-]+)['"]?\s*,?\s*\Z""")
 _LIST_ENTRY = re.compile(r"(?:-\s+)?")
+_PASSWORD = re.compile(r"://[^/\s:@]*+:([^/\s@]++)@")
+"""Of an address: a program may well show it alone."""
 _LOGIN_OPTIONS = ("-u", "--user")
+
+
+def secrets_of(boot: BootSpec, env: Mapping[str, str]) -> tuple[str, ...]:
+    """What must be hidden of a node: what its references lead to in `env`, its variables with the
+    references resolved, and what its shape writes out all the same."""
+    named = {
+        env[name]
+        for name, value in boot.env.items()
+        if is_reference(value) or looks_like_secret(value, name)
+    }
+    return tuple(sorted(named.union(literal_secrets(boot))))
+
+
+def literal_secrets(boot: BootSpec) -> tuple[str, ...]:
+    """What looks like a secret in the commands and arguments of a boot."""
+    commands = (*boot.verify_commands, boot.start_swactor_command)
+    told = [
+        *((command, without_secrets(command)) for command in commands),
+        *zip(boot.args, words_without_secrets(boot.args), strict=True),
+    ]
+    parts = {part for text, shown in told for part in _hidden_parts(text, shown)}
+    passwords = {password for part in parts for password in _PASSWORD.findall(part)}
+    return tuple(sorted(parts | passwords))
 
 
 def without_secrets(text: str, name: str = "") -> str:
