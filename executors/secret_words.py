@@ -30,7 +30,8 @@ _NAME_BEFORE = re.compile(
 )
 _LEADS_TO_ONE = re.compile(r"(file|path|dir)$", re.IGNORECASE)
 """`--token-file`: what follows is a path."""
-_QUOTES_MAX = 8
+_QUOTES_MAX = 100
+"""An escaped quote counts as one within the one before."""
 _PART = re.compile(r"""[^\s'"=,;\[\]{}\\]+""")
 _OPTION = re.compile(r"--?[A-Za-z0-9_-]+")
 _VARIABLE = re.compile(r"\$(?:\(.*|\{?\w+\}?.*)", re.DOTALL)

@@ -159,6 +159,7 @@ def test_what_looks_like_a_secret_in_words_is_hidden(text: str, shown: str) -> N
         "serve --token-file /run/token --password-path x",
         'API_KEY = "env:KEY"',
         "docker run -p80:80 x -p 80; ssh -p22 x",
+        '"a' + '\\": \\"b' * 20 + '..."',
         "mysql -p db; mysql -h x -P 3306; mysql -p$PW db",
         'args = ["--verbose", "--port", "80"]',
     ],

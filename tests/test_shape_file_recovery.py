@@ -151,10 +151,14 @@ YAML_GROUP = "groups:\n- {group_id: w, role: r, count: -1, provider: process}\n"
     [
         pytest.param(f"run_id: @x\n{YAML_GROUP}", ["1: a value", "3: groups[0].count"], id="sign"),
         pytest.param(
-            f'run_id: 1\nretry: "x\n{YAML_GROUP}', ["2: a closing quote"], id="quote_never_closed"
+            f'run_id: 1\nretry: "x\n{YAML_GROUP}',
+            ["2: a closing quote", "4: groups[0].count"],
+            id="quote_never_closed",
         ),
         pytest.param(
-            f"run_id: 1\n generation: 2\n{YAML_GROUP}", ["2: one key on a line"], id="indentation"
+            f"run_id: 1\n generation: 2\n{YAML_GROUP}",
+            ["2: one key on a line", "4: groups[0].count"],
+            id="indentation",
         ),
     ],
 )
@@ -184,6 +188,29 @@ JSON_GROUP = '"groups": [{"group_id": "w", "role": "r", "count": -1, "provider":
             '{"run_id": 1\n' + JSON_GROUP + "}",
             ["2: a comma, or the end of the list or table", "2: groups[0].count"],
             id="comma_missing",
+        ),
+        pytest.param(
+            '{run_id: 007, "generation": 1, "x": "a\\d", "y": 1,\n' + JSON_GROUP + "}",
+            [
+                "1: a key in double quotes",
+                "1: a number without zeros before it",
+                "1: a valid escape after the backslash",
+                "1: x",
+                "1: y",
+                "2: groups[0].count",
+            ],
+            id="key_zeros_escape",
+        ),
+        pytest.param(
+            '{"run_id": 1, "retry": {"seed": "a\nb"}, "groups": [{"count": -1 ]}',
+            [
+                "1: a string that ends on its line",
+                "1: retry.seed",
+                "2: a comma, or the end of the list or table",
+                "2: groups[0].count",
+                *(f"2: groups[0].{key}" for key in ("group_id", "provider", "role")),
+            ],
+            id="string_over_lines_table_not_closed",
         ),
         pytest.param(
             '{"run_id": "1,\n' + JSON_GROUP + "}",
@@ -216,3 +243,14 @@ def test_no_text_of_a_file_is_taken_for_a_value_that_could_not_be_read(
     name: str, text: str
 ) -> None:
     assert len(told(name, text)) >= 1
+
+
+def test_what_is_repaired_moves_no_column() -> None:
+    Path("shape.json").write_text('{run_id: 1, a: "\\d", "groups": [], "b": 1}')
+    assert [(fault.column, fault.path) for fault in load("shape.json").faults] == [
+        (2, ""),
+        (13, ""),
+        (13, "a"),
+        (17, ""),
+        (36, "b"),
+    ]

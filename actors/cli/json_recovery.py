@@ -14,6 +14,11 @@ from cluster_reconciler.actors.cli.faults import WrittenFloat
 BROKEN_MAX = 20
 """Faults of syntax that are told of one file."""
 
+_BARE_KEY = re.compile(r"[A-Za-z_][\w.-]*(?=\s*:)")
+_LEADING = re.compile(r"0+(?=[0-9])")
+_OTHER_CLOSING = {"]": "}", "}": "]"}
+_OVER_LINES = re.compile(r'\n([^"\\\n]*)"(?=\s*[,:}\]])')
+"""The rest of a string that is written over two lines."""
 _ZEROS = re.compile("0+")
 _COMMENT = re.compile(r"(?://|#)[^\n]*|/\*.*?\*/", re.DOTALL)
 _SINGLE = re.compile(r"'([^'\"\\\n]*)'")
@@ -57,6 +62,18 @@ def repaired(text: str, error: json.JSONDecodeError, mark: str) -> str | None:
         constant = _CONSTANTS.get(word[0])
         meant = constant if constant is not None else mark
         return _replaced(text, at, word[0], meant)
+    if zeros := leading_zeros(text, error):
+        return _replaced(text, at - 1, zeros, "")
+    if error.msg.startswith("Expecting property name") and (key := _BARE_KEY.match(rest)):
+        return f'{text[:at]}"{key[0]}"{text[at + len(key[0]) :]}'
+    if error.msg.startswith("Invalid \\escape"):
+        return f"{text[:at]}\\{rest}"
+    if error.msg.startswith("Expecting ',' delimiter") and rest[:1] in _OTHER_CLOSING:
+        # Whatever is open here cannot be closed by this one.
+        return f"{text[:at]}{_OTHER_CLOSING[rest[0]]}{rest}"
+    if error.msg.startswith("Invalid control character") and (broken := _OVER_LINES.match(rest)):
+        # The line ends behind the string instead, so that every other line keeps its number.
+        return _replaced(text, at, broken[0], f'{broken[1]}"\n')
     if error.msg.startswith("Expecting ',' delimiter") and rest[:1] == '"':
         before = text[:at].rstrip()
         # Only where a new line begins: within one, a quote may be missing instead.
@@ -64,6 +81,13 @@ def repaired(text: str, error: json.JSONDecodeError, mark: str) -> str | None:
     if error.msg.startswith("Invalid control character") and rest[:1] == "\t":
         return _replaced(text, at, "\t", " ")
     return None
+
+
+def leading_zeros(text: str, error: json.JSONDecodeError) -> str:
+    """Those of a number, if it is they that JSON does not know."""
+    at = error.pos
+    zeros = _LEADING.match(text, at - 1) if at and text[at : at + 1].isdigit() else None
+    return zeros[0] if zeros is not None and text[at - 2 : at - 1] != "-" else ""
 
 
 def _replaced(text: str, at: int, old: str, new: str) -> str:

@@ -9,7 +9,13 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # public in C
 
 from cluster_reconciler.actors.cli.document import Document
 from cluster_reconciler.actors.cli.faults import Path, as_written
-from cluster_reconciler.actors.cli.json_recovery import BROKEN_MAX, mark_for, read_again, repaired
+from cluster_reconciler.actors.cli.json_recovery import (
+    BROKEN_MAX,
+    leading_zeros,
+    mark_for,
+    read_again,
+    repaired,
+)
 from cluster_reconciler.actors.cli.text_lines import TextLines
 
 _EXPECTED = {
@@ -46,16 +52,18 @@ def read_json(document: Document, text: str) -> None:
     if not text.strip():
         return
     mark = mark_for(text)
+    places = _Places(text)
     for _ in range(BROKEN_MAX):
         try:
             document.tree = read_again(text, mark)
             break
         except json.JSONDecodeError as error:
-            _refuse(document, text, error, mark)
+            _refuse(document, text, error, mark, places.at(error.pos))
             text_after = repaired(text, error, mark)
             if text_after is None:
                 document.readable = False
                 return
+            places.changed(text_after, error.pos, len(text_after) - len(text))
             text = text_after
         except ValueError:
             found = "a number of thousands of digits"
@@ -64,16 +72,20 @@ def read_json(document: Document, text: str) -> None:
     else:
         document.readable = False
         return
-    _Walk(document, text, TextLines(text)).value((), 0)
+    _Walk(document, text, places).value((), 0)
 
 
-def _refuse(document: Document, text: str, error: json.JSONDecodeError, mark: str) -> None:
+def _refuse(
+    document: Document, text: str, error: json.JSONDecodeError, mark: str, place: tuple[int, int]
+) -> None:
     reason = error.msg.removesuffix(": ")
     expected = next((e for start, e in _EXPECTED.items() if reason.startswith(start)), reason)
     first = text[error.pos : error.pos + 1]
     rest = text[error.pos :].partition("\n")[0].rstrip().replace(mark, "...")
     found = _FOUND.get(first, as_written(rest))
     hint = _HINTS.get(first)
+    if leading_zeros(text, error):
+        expected, hint = "a number without zeros before it", "JSON has none"
     if first == "\n" and reason.startswith("Invalid control character"):
         expected = "a string that ends on its line"
     elif first and first in "]}" and text[: error.pos].rstrip().endswith(","):
@@ -82,13 +94,33 @@ def _refuse(document: Document, text: str, error: json.JSONDecodeError, mark: st
         word = _WORD.match(rest)
         meant = _MEANT.get(word[0]) if word is not None else None
         hint = f"write {meant}" if meant is not None else "text stands in double quotes"
-    document.broken(expected, found, error.lineno, hint, error.colno)
+    document.broken(expected, found, place[0], hint, place[1])
+
+
+class _Places:
+    """From a position in the text, as it was repaired, to line and column in the file."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = TextLines(text)
+        self._grown: list[tuple[int, int]] = []
+        """Where characters were put in, and how many: from left to right, as faults are found."""
+
+    def changed(self, text: str, at: int, grown: int) -> None:
+        """The text was repaired at this position."""
+        self._lines = TextLines(text)
+        self._grown += [(at, grown)] if grown > 0 else []
+
+    def at(self, position: int) -> tuple[int, int]:
+        """Line and column, both from 1 on."""
+        line, column = self._lines.place_at(position)
+        start = position - column + 1
+        return line, column - sum(n for at, n in self._grown if start <= at < position)
 
 
 class _Walk:
     """Each method begins at a position, notes lines, and answers the position behind."""
 
-    def __init__(self, document: Document, text: str, lines: TextLines) -> None:
+    def __init__(self, document: Document, text: str, lines: _Places) -> None:
         self._document = document
         self._text = text
         self._lines = lines
@@ -96,7 +128,7 @@ class _Walk:
     def value(self, path: Path, start: int) -> int:
         at = self._skip(start)
         if path not in self._document.lines:
-            self._note(path, self._lines.place_at(at))
+            self._note(path, self._lines.at(at))
         match self._text[at]:
             case "{":
                 return self._table(path, at + 1)
@@ -118,7 +150,7 @@ class _Walk:
         while self._text[at] != "}":
             if self._text[at] == ",":
                 at = self._skip(at + 1)
-            place = self._lines.place_at(at)
+            place = self._lines.at(at)
             key, at = self._string(at)
             if key in seen:
                 self._document.duplicate((*path, key), place, seen[key])

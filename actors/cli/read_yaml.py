@@ -4,6 +4,7 @@ Scalars are what YAML 1.2 makes of them: `true` and `false` are booleans; `on`, 
 and `2024-01-01` are the strings that they look like.  Tags make no objects, aliases cannot explode.
 """
 
+import math
 import re
 
 import yaml
@@ -65,8 +66,15 @@ _OF_ONE_VALUE = (
     "expected <block end>, but found '<scalar>'",
     "sequence entries are not allowed",
     "found undefined alias",
+    "found unexpected end of stream",
 )
 """So begin the problems that are over when the value of their line is another one."""
+_OF_INDENTATION = (
+    "mapping values are not allowed",
+    "expected <block end>, but found '<block mapping start>'",
+)
+_NEXT = re.compile(r"[ ]*(?:-[ ]|[\w.\"'-]+:(?:[ ]|$))")
+"""So begins a line of its own."""
 _PAIR = re.compile(r"""([ ]*(?:-[ ]+)*(?:"[^"]*"|'[^']*'|[\w.-]+)[ ]*:[ ]+)(\S.*)""")
 _FILLER = "\ue000"
 """More of these than any text has together stand in place of a value that cannot be read."""
@@ -100,6 +108,9 @@ def read_yaml(document: Document, text: str) -> None:
             break
         except yaml.YAMLError as error:
             passed_over = _without_value(read, error, unreadable)
+            if passed_over is None:
+                passed_over = _without_block(read, error)
+                document.complete = False
             if unreadable not in _line_of(read, error):
                 _refuse(document, text, error)
             if passed_over is None:
@@ -143,13 +154,40 @@ def _without_value(text: str, error: yaml.YAMLError, unreadable: str) -> str | N
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return None
     problem = error.problem or ""
-    line = error.problem_mark.line
-    lines = text.split("\n")
+    mark, lines = error.problem_mark, text.split("\n")
+    if problem.startswith("found unexpected end") and error.context_mark is not None:
+        # Only where the next line is none that the text could go on with.
+        mark = error.context_mark
+        if not _NEXT.match("\n".join(lines[mark.line + 1 : mark.line + 2])):
+            return None
+    line = mark.line
     pair = _PAIR.fullmatch(lines[line]) if line < len(lines) else None
     if pair is None or pair[2] == unreadable or not problem.startswith(_OF_ONE_VALUE):
         return None
     lines[line] = pair[1] + unreadable
     return "\n".join(lines)
+
+
+def _without_block(text: str, error: yaml.YAMLError) -> str | None:
+    """The text without the line whose indentation fits nowhere, and without what is below it; None:
+    something else is wrong."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return None
+    if not (error.problem or "").startswith(_OF_INDENTATION):
+        return None
+    lines = text.split("\n")
+    first = last = error.problem_mark.line
+    while last + 1 < len(lines) and _depth(lines[last + 1]) > _depth(lines[first]):
+        last += 1
+    blank = [""] * (last + 1 - first)
+    if first >= len(lines) or not any(lines[first : last + 1]):
+        return None
+    return "\n".join([*lines[:first], *blank, *lines[last + 1 :]])
+
+
+def _depth(line: str) -> float:
+    """How far the line is indented; an empty one is part of what is around it."""
+    return len(line) - len(line.lstrip(" ")) if line.strip() else math.inf
 
 
 class _Explodes(Exception):
