@@ -322,11 +322,11 @@ groups: []
     ),
     pytest.param(
         """\
-run_id: !!python/name:os.abort 1
+run_id: !!python/name:os.exit 1
 groups: !x []
 """,
         [
-            'shape.yaml:1:1: run_id: expected a plain value, found the tag "!!python/name:os.abort"',
+            'shape.yaml:1:1: run_id: expected a plain value, found the tag "!!python/name:os.exit"',
             (
                 "shape.yaml:1:1: run_id: expected an integer from 0 to 2^63 - 1, found "
                 'the string "1"; write it without quotes'

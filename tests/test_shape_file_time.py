@@ -78,4 +78,4 @@ def test_a_file_is_judged_in_linear_time(
         Path(f"shape.{suffix}").write_text(text(size))
         load(f"shape.{suffix}")
 
-    assert growth(judged, 500) < 10
+    assert growth(judged, 1000) < 10

@@ -67,13 +67,15 @@ class _Meaning:
     ) -> dict[str, object]:
         types = {field.encode_name: field.type for field in wanted.fields}
         result: dict[str, object] = {}
+        taken = dict(value)
         for key, inner in value.items():
             name, place = key, (*path, key)
             if key not in types:
-                near = key_meant(key, wanted, {**value, **result})
-                if near in types and near not in value and _fits(types[near], inner):
+                near = key_meant(key, wanted, taken)
+                if near in types and near not in taken and _fits(types[near], inner):
                     self._document.fault(place, "a known key", quoted(key), near)
                     name, self.parts[place] = near, (near,)
+                    taken[near] = inner
             known = types.get(name)
             result[name] = self.value(known, inner, place) if known is not None else inner
         return result
