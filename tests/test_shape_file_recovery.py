@@ -1,5 +1,6 @@
 """A fault of syntax hides no other fault, and is the cause of none that is not there (case F26)."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,14 @@ def told(name: str, text: str) -> list[str]:
     return [f"{fault.line}: {fault.path or fault.expected}" for fault in loading.faults]
 
 
+def _is_toml(text: str) -> bool:
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
+
+
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -27,7 +36,7 @@ TOML = [
     pytest.param(f"run id = 1\n[[groups]]\n{GROUP}", ["1: an equals sign after the key"], id="key"),
     pytest.param(
         f"run_id = 1\n[[groups]\n{GROUP}[groups.boot]\nargs = 3\n",
-        ["2: a closing bracket of the table's name"],
+        ["2: a closing bracket of the table's name", "8: groups[0].boot.args"],
         id="header_broken",
     ),
     pytest.param(
@@ -131,6 +140,50 @@ TOML = [
 @pytest.mark.parametrize(("text", "lines"), TOML)
 def test_in_toml_the_rest_of_the_file_is_judged(text: str, lines: list[str]) -> None:
     assert sorted(told("shape.toml", text)) == sorted(lines)
+
+
+HEADERS = ("[[groups]]", "[groups.boot]", "[[groups.boot.mounts]]", "[retry]", "[providers.gpu]")
+SOUND = (
+    f"run_id = 1\n{{}}\n{GROUP}{{}}\nargs = []\n{{}}\nhost_path = '/a'\n"
+    f"container_path = '/b'\n[[groups]]\n{GROUP.replace('w', 'v')}[groups.boot]\nargs = []\n"
+    "{}\njitter = 0.5\n{}\nkind = 'process'\n"
+)
+
+
+def _broken(header: str) -> list[str]:
+    """Whatever a slip of the keyboard makes of a header."""
+    name = header.strip("[]")
+    return [
+        *(header.replace("[", "", 1), header.lstrip("["), header[:-1], header.rstrip("]")),
+        *(f"[[[{name}]", f"[{name}]]", f"[[{name}]", f"@{header}", f"x {header}", f"'{header}"),
+        *(f"{header} x", f"{header}]", f"[{header}", f"[@{name}]", f"[{name}x y]", f"[{name}.]"),
+        *(f'["{name}]', f"[{name}}}", f"[[{name}@]]", f"={header}"),
+    ]
+
+
+@pytest.mark.parametrize("number", range(len(HEADERS)), ids=HEADERS)
+def test_a_broken_header_is_one_fault_and_the_cause_of_no_other(number: int) -> None:
+    before, behind = HEADERS[:number], HEADERS[number + 1 :]
+    place = "".join(SOUND.split("{}")[: number + 1]).count("\n") + 1
+    texts = {header: SOUND.format(*before, header, *behind) for header in _broken(HEADERS[number])}
+    lines = {
+        header: [each.split(":")[0] for each in told("shape.toml", text)]
+        for header, text in texts.items()
+        if not _is_toml(text)
+    }
+    assert lines == {header: [str(place)] for header in lines}
+    assert len(lines) >= 15
+
+
+def test_below_a_broken_header_the_meant_table_is_judged() -> None:
+    text = f"run_id = 1\n@[[groups]]\n{GROUP}groups.boot]\nargs = 3\n[[[retry]\njitter = 2\n"
+    assert told("shape.toml", text) == [
+        "2: a key, a [table] or a comment",
+        "7: an equals sign after the key",
+        "8: groups[0].boot.args",
+        "9: a key",
+        "10: retry.jitter",
+    ]
 
 
 def test_a_table_above_its_group_is_told_where_it_belongs() -> None:

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Callable
 
 from cluster_reconciler.actors.cli.document import UNKNOWN, Document
-from cluster_reconciler.actors.cli.faults import Path, WrittenFloat
+from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, nearest
 from cluster_reconciler.actors.cli.toml_positions import Lost, TomlWalk, put
 
 BROKEN_MAX = 20
@@ -24,7 +24,14 @@ _HEADER = re.compile(rf"^[ \t]*\[\[?[ \t]*{_KEYS}[ \t]*\]\]?[ \t]*(?:#.*)?$", re
 _STATEMENT = re.compile(rf"{_HEADER.pattern}|^[ \t]*{_KEYS}[ \t]*=", re.MULTILINE)
 """What can be told from the inside of a list or a text."""
 _FIRST_GROUP = re.compile(r"^[ \t]*\[\[[ \t]*groups[ \t]*\]\]", re.MULTILINE)
-_HEADER_MEANT = re.compile(rf"(\[\[?)[ \t]*({_KEYS})[ \t]*(\]*)")
+_BEGINS_HEADER = r"[^\n=#,\[]{0,3}\["
+"""With what a slip of the keyboard may have put before the bracket."""
+_HEADER_LIKE = re.compile(rf"\[|{_BEGINS_HEADER}[^\n=]*$|=\[|{_KEYS}[ \t]*\]", re.MULTILINE)
+"""No key with a value begins so."""
+_HEADER_MEANT = re.compile(
+    rf"""(?:(?:{_BEGINS_HEADER}|=\[)[^\w\n#"']*)?({_KEYS})[ \t]*+(?![\w"'.-])\]*"""
+)
+_NAMES_OF_LISTS = ("groups", "mounts")
 _PAIR_MEANT = re.compile(rf"({_KEYS})[ \t]*=[ \t]*(\[|\{{|)")
 _CLOSING = {
     "[": re.compile(r"^[ \t]*\]", re.MULTILINE),
@@ -67,13 +74,15 @@ class _Recovery:
         self._refuse = refuse
         self._table: Path | None = ()
         """None: nobody knows to which table the keys here belong."""
+        self._in_lost_group = False
+        """Whether a header above could not be read that may have been that of a group."""
         self._broken = 0
         first = _FIRST_GROUP.search(text)
         self._first_group = first.start() if first is not None else -1
 
     def run(self) -> None:
         while self._broken < BROKEN_MAX and self.walk.more():
-            if self._text.startswith("[", self.walk.at):
+            if _HEADER_LIKE.match(self._text, self.walk.at):
                 self._header(self.walk.at)
             else:
                 self._pair(self.walk.at)
@@ -92,42 +101,47 @@ class _Recovery:
             self._table = self._meant(start)
             if self._table is None:
                 self._document.complete = False
-            elif not self._open(self._table, UNKNOWN):
-                self._table = None
+                self._in_lost_group = True
             return
-        if self._before_its_list(start):
+        if self._without_its_group(start):
             self.walk.at = end
             return
         path: Path | None = self.walk.header()
         self.walk.at = end
         assert path, f"a table without a name: {self._text[start:end]!r}"
+        self._in_lost_group = self._in_lost_group and path[:1] != ("groups",)
         is_array = self._text.startswith("[[", start)
         if not is_array and isinstance(path[-1], int):
             self.walk.duplicates.pop()
             path = self._another_entry(path[:-1], start)
-        if not self._open(path, {}):
+        if not self._open(path):
             self._in_the_way(path, start)
             path = None
         self._table = path
 
-    def _before_its_list(self, start: int) -> bool:
+    def _without_its_group(self, start: int) -> bool:
         """Whether it is `[groups.boot]` above the first `[[groups]]`, or `[groups]` there: the
-        first is told, and its keys belong nowhere; the second is read as an entry."""
+        first is told, and its keys belong nowhere; the second is read as an entry.  Below a header
+        that cannot be read nobody knows whose table `[groups.boot]` is."""
         header = _HEADER_MEANT.match(self._text, start)
-        keys = _DOT.split(header[2]) if header is not None and header[1] == "[" else []
-        if keys[:1] != ["groups"] or ("groups",) in self.walk.entries or self._first_group < start:
+        keys = _DOT.split(header[1]) if header is not None else []
+        is_entry = keys == ["groups"] and self._text.startswith("[[", start)
+        if header is None or keys[:1] != ["groups"] or is_entry:
+            return False
+        if self._in_lost_group and len(keys) > 1:
+            self._table = None
+            return True
+        if ("groups",) in self.walk.entries or self._first_group < start:
             return False
         if len(keys) == 1:
             path = self._another_entry(("groups",), start)
-            self._table = path if self._open(path, {}) else None
+            self._table = path if self._open(path) else None
             return True
         place = self.walk.numbers.place_at(start)
         first = self.walk.numbers.line_at(self._first_group)
         found = f"it above the first one, which is on line {first}"
         hint = "move it and its keys below the [[groups]] that it belongs to"
-        self._document.broken(
-            f"[{'.'.join(keys)}] below a [[groups]]", found, place[0], hint, place[1]
-        )
+        self._document.broken(f"{header[0]} below a [[groups]]", found, place[0], hint, place[1])
         self._table = None
         return True
 
@@ -144,12 +158,17 @@ class _Recovery:
         return path
 
     def _meant(self, start: int) -> Path | None:
-        """The place of a table whose header is broken."""
+        """The place of a table whose header is broken, from now on there; None: nobody can tell."""
         meant = _HEADER_MEANT.match(self._text, start)
-        if meant is None:
+        keys = _DOT.split(meant[1]) if meant is not None else []
+        is_lost = self._in_lost_group or ("groups",) not in self.walk.entries
+        if not keys or (keys[0] == "groups" and len(keys) > 1 and is_lost):
             return None
-        is_array = meant[1] == "[[" or meant[3].startswith("]]")
-        return self.walk.table(_DOT.split(meant[2]), start, is_array=is_array)
+        # The brackets are what is broken: the name says more.
+        is_array = nearest(keys[-1], _NAMES_OF_LISTS) is not None
+        path = self.walk.table(keys, start, is_array=is_array)
+        self._in_lost_group = self._in_lost_group and path[:1] != ("groups",)
+        return path if self._open(path) else None
 
     def _pair(self, start: int) -> None:
         found: tuple[Path, object] | None = None
@@ -207,12 +226,12 @@ class _Recovery:
         except ValueError as error:
             self._refuse(str(error), start, path)
 
-    def _open(self, path: Path, content: object) -> bool:
+    def _open(self, path: Path) -> bool:
         """Whether there is a table at this place now."""
         inner: object = self.tree
         for number, key in enumerate(path, 1):
-            last = number == len(path)
-            fresh = content if last else [] if isinstance(path[number], int) else {}
+            is_list = number < len(path) and isinstance(path[number], int)
+            fresh: object = [] if is_list else {}
             if isinstance(inner, dict) and isinstance(key, str):
                 inner = inner.setdefault(key, fresh)
             elif isinstance(inner, list) and isinstance(key, int) and key <= len(inner):
