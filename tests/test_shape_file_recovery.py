@@ -18,6 +18,12 @@ def told(name: str, text: str) -> list[str]:
     return [f"{fault.line}: {fault.path or fault.expected}" for fault in loading.faults]
 
 
+def told_any(yaml: str) -> list[str]:
+    """The same of a text that may be sound."""
+    Path("shape.yaml").write_text(yaml)
+    return [str(fault) for fault in load("shape.yaml").faults]
+
+
 def _is_toml(text: str) -> bool:
     try:
         tomllib.loads(text)
@@ -276,6 +282,65 @@ def test_in_json_what_other_languages_allow_hides_nothing_and_other_faults_end_i
     text: str, lines: list[str]
 ) -> None:
     assert sorted(told("shape.json", text)) == sorted(lines)
+
+
+WHOLE_JSON = """\
+{"run_id": 1,
+  "groups": [{
+    "group_id": "w",
+    "role": "r",
+    "count": 1,
+    "boot": {
+      "args": [
+        "a",
+        "b"
+      ],
+      "env": {
+        "A": "x"
+      }
+    },
+    "provider": "process"
+  }],
+  "retry": {
+    "jitter": 0.5
+  }
+}
+"""
+WHOLE_YAML = """\
+run_id: 1
+groups:
+- group_id: w
+  role: r
+  count: 1
+  boot:
+    args:
+    - a
+    - b
+    env:
+      A: x
+  provider: process
+retry:
+  jitter: 0.5
+  seed: 1
+  max_delay: 9s
+"""
+
+
+@pytest.mark.parametrize("more", ["}", "]", ",}", ",]", "{", "["])
+def test_a_bracket_too_many_in_json_is_one_fault(more: str) -> None:
+    lines = WHOLE_JSON.splitlines()
+    texts = ["\n".join([*lines[:n], line + more, *lines[n + 1 :]]) for n, line in enumerate(lines)]
+    assert {text: faults for text in texts if len(faults := told("shape.json", text)) > 1} == {}
+
+
+@pytest.mark.parametrize("wrong", ["{} x", "  {}", "{}="])
+def test_a_slip_in_the_structure_of_yaml_is_one_fault_rarely_two(wrong: str) -> None:
+    lines = WHOLE_YAML.splitlines()
+    texts = [
+        "\n".join([*lines[:n], wrong.format(line).replace(":=", "="), *lines[n + 1 :]])
+        for n, line in enumerate(lines)
+    ]
+    assert {text: faults for text in texts if len(faults := told_any(text)) > 2} == {}
 
 
 @pytest.mark.parametrize("name", ["shape.toml", "shape.yaml", "shape.json"])

@@ -25,6 +25,8 @@ _SINGLE = re.compile(r"'([^'\"\\\n]*)'")
 _WORD = re.compile(r"[A-Za-z_@%`][^\s,:\]}\"'{\[]*")
 _CONSTANTS = {"True": "true", "False": "false", "None": "null", "undefined": "null"}
 _COMMA_BEFORE = re.compile(r",(?=\s*$)")
+_TRAILING = re.compile(r",\s*")
+_SOUND_BEHIND = re.compile(r"\s*(?:[,\]}]|\Z)")
 
 
 def mark_for(text: str) -> str:
@@ -81,6 +83,26 @@ def repaired(text: str, error: json.JSONDecodeError, mark: str) -> str | None:
     if error.msg.startswith("Invalid control character") and rest[:1] == "\t":
         return _replaced(text, at, "\t", " ")
     return None
+
+
+def structure_of(text: str, error: json.JSONDecodeError) -> str:
+    """Which part of the structure is at fault: "bracket", "comma" (one is missing) or "trailing"
+    (one too many); empty: none."""
+    comma = _TRAILING.match(text, error.pos)
+    at = comma.end() if comma and error.msg.startswith("Illegal trailing comma") else error.pos
+    first = text[at : at + 1]
+    if first and first in _OTHER_CLOSING:
+        one_too_many = at > error.pos or _COMMA_BEFORE.search(text, 0, at) is not None
+        return "trailing" if one_too_many and _SOUND_BEHIND.match(text, at + 1) else "bracket"
+    if error.msg.startswith("Expecting ',' delimiter"):
+        return "comma" if first == '"' else "bracket"
+    return "bracket" if error.msg.startswith(("Extra data", "Expecting ':'")) else ""
+
+
+def follows_from(guessed: str, structure: str) -> bool:
+    """Whether a fault of the structure may be none of the file, but of how an earlier one was
+    repaired: where a bracket or comma belongs is a guess."""
+    return bool(guessed) if structure == "bracket" else (guessed, structure) == ("bracket", "comma")
 
 
 def leading_zeros(text: str, error: json.JSONDecodeError) -> str:

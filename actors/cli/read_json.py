@@ -11,10 +11,12 @@ from cluster_reconciler.actors.cli.document import Document
 from cluster_reconciler.actors.cli.faults import Path, as_written
 from cluster_reconciler.actors.cli.json_recovery import (
     BROKEN_MAX,
+    follows_from,
     leading_zeros,
     mark_for,
     read_again,
     repaired,
+    structure_of,
 )
 from cluster_reconciler.actors.cli.text_lines import TextLines
 
@@ -53,12 +55,20 @@ def read_json(document: Document, text: str) -> None:
         return
     mark = mark_for(text)
     places = _Places(text)
+    guessed, last = "", None
     for _ in range(BROKEN_MAX):
         try:
             document.tree = read_again(text, mark)
             break
         except json.JSONDecodeError as error:
-            _refuse(document, text, error, mark, places.at(error.pos))
+            structure, place = structure_of(text, error), places.at(error.pos)
+            if follows_from(guessed, structure):
+                document.readable = False
+                return
+            guessed = structure if guessed != "bracket" and structure else guessed
+            if place != last:
+                _refuse(document, text, error, mark, place)
+            last = place
             text_after = repaired(text, error, mark)
             if text_after is None:
                 document.readable = False

@@ -100,18 +100,20 @@ class _Composer(yaml.SafeLoader):
 def read_yaml(document: Document, text: str) -> None:
     """Fill the document; of a text that is no YAML with what is sound in it, where single values
     break it, else with that fault."""
-    root, read = None, text
+    root, read, block = None, text, None
     unreadable = _FILLER * (max(map(len, _FILLERS.findall(text)), default=0) + 1)
     for _ in range(_attempts(text)):
         try:
             root = _composed(read)
             break
         except yaml.YAMLError as error:
-            passed_over = _without_value(read, error, unreadable)
+            passed_over, follows = _without_value(read, error, unreadable), False
             if passed_over is None:
-                passed_over = _without_block(read, error)
+                passed_over, line = _without_block(read, error)
                 document.complete = False
-            if unreadable not in _line_of(read, error):
+                follows = passed_over is not None and _goes_on(text, block, line)
+                block = block if follows else line
+            if not follows and unreadable not in _line_of(read, error):
                 _refuse(document, text, error)
             if passed_over is None:
                 document.readable = False
@@ -164,25 +166,36 @@ def _without_value(text: str, error: yaml.YAMLError, unreadable: str) -> str | N
     pair = _PAIR.fullmatch(lines[line]) if line < len(lines) else None
     if pair is None or pair[2] == unreadable or not problem.startswith(_OF_ONE_VALUE):
         return None
+    if problem.startswith(_OF_INDENTATION) and mark.column < len(pair[1].rstrip()):
+        return None  # the key itself fits nowhere, whatever its value is
     lines[line] = pair[1] + unreadable
     return "\n".join(lines)
 
 
-def _without_block(text: str, error: yaml.YAMLError) -> str | None:
-    """The text without the line whose indentation fits nowhere, and without what is below it; None:
-    something else is wrong."""
+def _without_block(text: str, error: yaml.YAMLError) -> tuple[str | None, int]:
+    """The text without the line whose indentation fits nowhere, and without what is below it, and
+    that line's number from 0 on; None: something else is wrong."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return None
-    if not (error.problem or "").startswith(_OF_INDENTATION):
-        return None
+        return None, 0
     lines = text.split("\n")
     first = last = error.problem_mark.line
+    if first >= len(lines) or not (error.problem or "").startswith(_OF_INDENTATION):
+        return None, first
     while last + 1 < len(lines) and _depth(lines[last + 1]) > _depth(lines[first]):
         last += 1
+    if not any(lines[first : last + 1]):
+        return None, first
     blank = [""] * (last + 1 - first)
-    if first >= len(lines) or not any(lines[first : last + 1]):
-        return None
-    return "\n".join([*lines[:first], *blank, *lines[last + 1 :]])
+    return "\n".join([*lines[:first], *blank, *lines[last + 1 :]]), first
+
+
+def _goes_on(text: str, block: int | None, line: int) -> bool:
+    """Whether the block with a fault, which begins on that line, goes on to this one: what stands
+    in it fits nowhere either, for the same reason."""
+    if block is None:
+        return False
+    lines = text.split("\n")
+    return all(_depth(each) >= _depth(lines[block]) for each in lines[block + 1 : line + 1])
 
 
 def _depth(line: str) -> float:
