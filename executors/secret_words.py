@@ -18,7 +18,7 @@ from cluster_reconciler.messages import BootSpec
 _NAME_MAX = 100
 """Characters before a word in which its name is looked for."""
 _WORD = re.compile(
-    r"""\$[^\s'"]*+|'[^']*+(?:'|\Z)|"(?:\\[\s\S]|[^"\\])*+(?:"|\\?\Z)|[^\s'"=,;\[\]{}]++"""
+    r"""\$[^\s'"]*+|'[^']*+(?:'|\Z)|"(?:\\[\s\S]|[^"\\])*+(?:"|\\?\Z)|&?(?:[^\s'"=,;\[\]{}&]|&(?![\w.-]{1,100}=))++"""
 )
 """Here and below no repeat tries again what it has taken: a text of a megabyte takes its time once,
 not once for each of its characters."""
@@ -32,7 +32,8 @@ _LEADS_TO_ONE = re.compile(r"(file|path|dir)$", re.IGNORECASE)
 """`--token-file`: what follows is a path."""
 _QUOTES_MAX = 100
 """An escaped quote counts as one within the one before."""
-_PART = re.compile(r"""[^\s'"=,;\[\]{}\\]+""")
+_PART = re.compile(r"""&?(?:[^\s'"=,;\[\]{}\\&]|&(?![\w.-]{1,100}=))++""")
+"""As in a word, `&name=` begins the next one of an address's query."""
 _OPTION = re.compile(r"--?[A-Za-z0-9_-]+")
 _VARIABLE = re.compile(r"\$(?:\(.*|\{?\w+\}?.*)", re.DOTALL)
 """The shell puts the value in."""

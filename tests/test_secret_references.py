@@ -13,6 +13,7 @@ from cluster_reconciler.executors.secret_references import (
     resolve_env,
 )
 from cluster_reconciler.executors.secret_words import (
+    hidden_as_in,
     line_without_secrets,
     secrets_of,
     without_secrets,
@@ -137,6 +138,10 @@ def test_a_name_tells_a_password_that_no_pattern_can() -> None:
         ("API_KEY: hunter2 # mine", "API_KEY: *** # mine"),
         ("curl -H 'Cookie: session=hunter2; b=c' x", "curl -H 'Cookie: ***' x"),
         ("curl 'https://s/x?X-Amz-Signature=hunter2'", "curl 'https://s/x?X-Amz-Signature=***'"),
+        ("curl 'https://s/x?sig=hunter2&a=b#c'", "curl 'https://s/x?sig=***&a=b#c'"),
+        ("X-Amz-Signature=hunter2&a=b", "X-Amz-Signature=***&a=b"),
+        ("https://s/x?token=hunter2&api_key=hunter2&n=1", "https://s/x?token=***&api_key=***&n=1"),
+        ("PASSWORD='hun&ter=2' serve", "PASSWORD='***' serve"),
         ("PW=hunter2 serve", "PW=*** serve"),
         ("mysql -u root -phunter2 db", "mysql -u root -p*** db"),
         ("mysqldump -h db -p'hunter2' x", "mysqldump -h db -p'***' x"),
@@ -197,3 +202,8 @@ def test_an_option_on_the_line_before_tells_what_a_line_of_a_file_is(
     before: str, line: str, shown: str
 ) -> None:
     assert line_without_secrets(line, before) == shown
+
+
+def test_what_the_query_of_an_address_hides_is_hidden_where_it_stands_alone_too() -> None:
+    line = "curl 'https://s/x?sig=hunter2&a=b'"
+    assert hidden_as_in("hunter2 at a", line, without_secrets(line)) == "*** at a"
