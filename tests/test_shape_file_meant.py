@@ -104,6 +104,8 @@ def test_a_key_below_the_header_of_an_inner_table_is_told_where_it_belongs() -> 
             "{...} stands on one line; what needs more gets a [table] of its own",
         ),
         ("a.toml", TOML.replace('"r"', "\u201cr\u201d"), "write straight quotes"),
+        ("a.yaml", "run_id: \u201c1\u201d\ngroups: []\n", "write straight quotes"),
+        ("a.yaml", "run_id: \u201c1: 2\u201d\ngroups: []\n", "write straight quotes"),
         ("a.json", '{"run_id": \u201c1\u201d, "groups": []}', "write straight quotes"),
         (
             "a.toml",
@@ -135,3 +137,36 @@ def test_a_mount_that_is_no_table_is_told_its_keys() -> None:
 def test_a_backslash_is_shown_as_it_stands_in_the_file() -> None:
     _, second = told("a.json", '{"run_id": "\\d", "groups": []}')
     assert second.startswith('1:13: expected a valid escape after the backslash, found "\\d')
+
+
+@pytest.mark.parametrize(
+    ("name", "run_id"), [("a.toml", "run_id = 'a\\d'"), ("a.yaml", "run_id: a\\d")]
+)
+def test_a_backslash_of_a_value_is_shown_once(name: str, run_id: str) -> None:
+    last = told(name, f"{run_id}\n")[-1]
+    assert last.endswith('found the string "a\\d"')
+
+
+def test_a_misplaced_key_that_stands_where_it_belongs_too_is_told_so() -> None:
+    text = f"{TOML}[groups.boot]\ncount = 3\n"
+    yaml = "run_id: 1\ngroups:\n- {group_id: w, role: r, count: 1, provider: process}\n"
+    yaml += "retry: {run_id: 2}\n"
+    Path("a.toml").write_text(text)
+    Path("a.yaml").write_text(yaml)
+    assert [load(name).faults[0].hint for name in ("a.toml", "a.yaml")] == [
+        "it is a key of groups[0], which has it already on line 5; remove one of the two",
+        "it is a key of the file as a whole, which has it already on line 1; remove one of the two",
+    ]
+
+
+def test_curly_quotes_that_yaml_takes_for_a_part_of_the_value_are_a_caution() -> None:
+    group = "{group_id: \u201cw\u201d, role: r, count: 1, provider: process}"
+    Path("a.yaml").write_text(f"run_id: 1\ngroups:\n- {group}\n")
+    loading = load("a.yaml")
+    assert [str(caution) for caution in loading.cautions] == [
+        (
+            "a.yaml:3:4: groups[0].group_id: warning: curly quotes are a part of the value here; "
+            "write straight quotes"
+        )
+    ]
+    assert loading.loaded is not None

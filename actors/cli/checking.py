@@ -12,7 +12,15 @@ from msgspec import inspect
 from cluster_reconciler.actors.cli.document import UNKNOWN, Document
 from cluster_reconciler.actors.cli.durations import EXPECTED as A_DURATION
 from cluster_reconciler.actors.cli.durations import parse_duration
-from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, described, format_path, quoted
+from cluster_reconciler.actors.cli.faults import (
+    CURLY,
+    STRAIGHT,
+    Path,
+    WrittenFloat,
+    described,
+    format_path,
+    quoted,
+)
 from cluster_reconciler.actors.cli.file_meant import list_words
 from cluster_reconciler.actors.cli.file_structs import GROUPS
 from cluster_reconciler.actors.cli.file_synonyms import key_meant
@@ -101,7 +109,7 @@ class _Check:
             outer = self._outer_of(key)
             if outer is not None:
                 self._misplaced.add((*outer, key))
-                self._document.fault(place, of_these, found, hint=self._where(path, outer))
+                self._document.fault(place, of_these, found, hint=self._where(path, outer, key))
             else:
                 expected = "a known key" if near is not None else of_these
                 self._document.fault(place, expected, found, near)
@@ -118,12 +126,15 @@ class _Check:
         ]
         return min(found)[2] if found else None
 
-    def _where(self, path: Path, outer: Path) -> str:
+    def _where(self, path: Path, outer: Path, key: str) -> str:
         """Where a key belongs that stands in a table within its own."""
+        of_outer = f"it is a key of {format_path(outer) or 'the file as a whole'}"
+        if line := self._document.lines.get((*outer, key)):
+            return f"{of_outer}, which has it already on line {line}; remove one of the two"
         if PurePath(self._document.file).suffix.lower() == ".toml":
             above = _header(path) if outer else "the first [table]"
             return f"a key below {_header(path)} belongs to that table; move it up, above {above}"
-        return f"it is a key of {format_path(outer) or 'the file as a whole'}; move it there"
+        return f"{of_outer}; move it there"
 
     def _called(self, expected: str) -> str:
         """In the words of the file's format."""
@@ -221,6 +232,8 @@ class _Check:
     def _fault(self, path: Path, expected: str, value: object, hint: str | None = None) -> object:
         if value is None and hint is None:
             hint = "give it a value, or leave an optional key out"
+        if isinstance(value, str) and value[:1] in CURLY:
+            hint = STRAIGHT
         self._document.fault(path, expected, described(value), hint=hint)
         return _BROKEN
 

@@ -21,6 +21,10 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _FOUND_MAX = 60
 """Characters of a found value that are shown; the line number leads to the rest."""
 
+CURLY = frozenset("\u201c\u201d\u201e\u2018\u2019")
+"""The quotes of a word processor, which no format takes for quotes."""
+STRAIGHT = "write straight quotes"
+
 printable = mailbox_words.printable
 """The text with everything escaped that a terminal would not simply show."""
 
@@ -142,7 +146,7 @@ def described(value: object) -> str:
     if isinstance(value, int | float):
         return f"the number {_digits(value)}"
     if isinstance(value, str):
-        return f"the string {quoted(value)}" if value else "an empty string"
+        return f"the string {as_written(value)}" if value else "an empty string"
     if isinstance(value, dict):
         return "a table" if value else "an empty table"
     if isinstance(value, list):

@@ -1,5 +1,5 @@
 """What a shape file may say and probably does not mean: secrets in plain text, references that lead
-nowhere here, wishes that the provider does not read.
+nowhere here, wishes that the provider does not read, curly quotes.
 
 A caution stops nothing.  Works on the plain tree, as `file_rules` does.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from cluster_reconciler.actors.cli.document import Document
 from cluster_reconciler.actors.cli.durations import parse_duration
-from cluster_reconciler.actors.cli.faults import Caution, Path, quoted
+from cluster_reconciler.actors.cli.faults import CURLY, STRAIGHT, Caution, Path, quoted
 from cluster_reconciler.actors.cli.file_structs import ID_MAX
 from cluster_reconciler.actors.cli.provider_kinds import PROCESS
 from cluster_reconciler.executors.secret_references import (
@@ -82,6 +82,17 @@ def _of_reference(document: Document, place: Path, value: str, name: str) -> Ite
             f'name where it is instead: "env:{name}" or "file:PATH"'
         )
         yield document.caution(place, text)
+
+
+def cautions_of_quotes(document: Document) -> Iterator[Caution]:
+    """Of values that YAML takes with their curly quotes, which were hardly meant."""
+    told = set()
+    for path, written in document.raw.items():
+        place = document.lines.get(path), document.columns.get(path)
+        if written[:1] in CURLY and place not in told:
+            told.add(place)
+            text = f"curly quotes are a part of the value here; {STRAIGHT}"
+            yield document.caution(path, text)
 
 
 def cautions_of_settings(document: Document, tree: dict[str, object]) -> Iterator[Caution]:

@@ -18,7 +18,11 @@ from cluster_reconciler.actors.cli.faults import (
     nearest,
     quoted,
 )
-from cluster_reconciler.actors.cli.file_cautions import cautions_of, cautions_of_settings
+from cluster_reconciler.actors.cli.file_cautions import (
+    cautions_of,
+    cautions_of_quotes,
+    cautions_of_settings,
+)
 from cluster_reconciler.actors.cli.file_structs import SwarmEntry
 from cluster_reconciler.actors.cli.provider_kinds import KINDS
 from cluster_reconciler.actors.swarm_address import SwarmListenError, parse_address
@@ -50,6 +54,7 @@ def judge(document: Document, cautions: list[Caution]) -> None:
     _judge_swarm(document, tree, found)
     _judge_least_delay(document, tree)
     found.extend(cautions_of_settings(document, tree))
+    found.extend(cautions_of_quotes(document))
     faulty = {fault.path for fault in document.faults}
     cautions.extend(caution for caution in found if caution.path not in faulty)
 

@@ -8,7 +8,7 @@ import re
 from json.decoder import scanstring  # type: ignore[attr-defined]  # public in CPython, not in stubs
 
 from cluster_reconciler.actors.cli.document import Document
-from cluster_reconciler.actors.cli.faults import Path, as_written
+from cluster_reconciler.actors.cli.faults import CURLY, STRAIGHT, Path, as_written
 from cluster_reconciler.actors.cli.json_recovery import (
     BROKEN_MAX,
     follows_from,
@@ -39,8 +39,7 @@ _HINTS = {
     "'": "use double quotes",
     "\t": "write \\t, or spaces",
     "\\": "write two of them for one",
-    "\u201c": "write straight quotes",
-    "\u201d": "write straight quotes",
+    **dict.fromkeys(CURLY, STRAIGHT),
 }
 _FOUND = {"": "the end of the file", "\n": "the end of the line", "\t": "a tab"}
 _MEANT = {"True": "true", "False": "false", "None": "null", "undefined": "null"}

@@ -4,7 +4,7 @@ import re
 import tomllib
 
 from cluster_reconciler.actors.cli.document import Document
-from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, as_written
+from cluster_reconciler.actors.cli.faults import CURLY, STRAIGHT, Path, WrittenFloat, as_written
 from cluster_reconciler.actors.cli.text_lines import TextLines
 from cluster_reconciler.actors.cli.toml_positions import toml_positions
 from cluster_reconciler.actors.cli.toml_recovery import TWICE, recover_toml
@@ -14,7 +14,6 @@ _LONG_KEY = re.compile(r"^[ \t]*\[*(?:[\w-]+[ \t]*\.[ \t]*){64}", re.MULTILINE)
 """A key of thousands of parts would keep `tomllib` busy for minutes."""
 
 _BAD_ESCAPE = "Unescaped '\\' in a string"
-_CURLY = frozenset("\u201c\u201d\u201e\u2018\u2019")
 _EXPECTED = (
     ("Expected '=' after a key", "an equals sign after the key"),
     ("Expected newline or end of document", "the end of the line after the value"),
@@ -91,8 +90,8 @@ def _refuse(
 
 def _hint(reason: str, rest: str, before: str) -> str | None:
     """What to do about `rest`, the quoted end of a line, after what stands `before` it there."""
-    if rest[1:2] in _CURLY:
-        return "write straight quotes"
+    if rest[1:2] in CURLY:
+        return STRAIGHT
     if reason.startswith("Invalid value") and rest[0] == '"' and rest[1:2].isalpha():
         word = rest.strip('"')
         return f"write {word.lower()}" if word in {"True", "False"} else "text stands in quotes"

@@ -10,7 +10,14 @@ import re
 import yaml
 
 from cluster_reconciler.actors.cli.document import UNKNOWN, Document
-from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, as_written, quoted
+from cluster_reconciler.actors.cli.faults import (
+    CURLY,
+    STRAIGHT,
+    Path,
+    WrittenFloat,
+    as_written,
+    quoted,
+)
 
 _PLACES_MAX = 200_000
 """An alias of an alias of an alias ... fills the memory from a few lines of text."""
@@ -79,6 +86,8 @@ _PAIR = re.compile(r"""([ ]*(?:-[ ]+)*(?:"[^"]*"|'[^']*'|[\w.-]+)[ ]*:[ ]+)(\S.*
 _FILLER = "\ue000"
 """More of these than any text has together stand in place of a value that cannot be read."""
 _QUOTE = re.compile("['\"]")
+_CURLY = re.compile(f"(?:^|[-:,{{\\[])[ ]*[{''.join(CURLY)}]")
+"""One that begins a value or an entry."""
 _FILLERS = re.compile(f"{_FILLER}+")
 _BROKEN_MAX = 20
 """Faults of syntax that are told of one file."""
@@ -326,7 +335,8 @@ def _breach(document: Document, text: str, error: yaml.MarkedYAMLError, problem:
             source = text.split("\n")[line - 1 : line]
             found = as_written(source[0].strip()) if any(source) else "the end of the file"
             quote = start != "expected <block end>" or _QUOTE.search("".join(source))
-            document.broken(expected, found, line, hint if quote else None, mark.column + 1)
+            what_to_do = STRAIGHT if _CURLY.search("".join(source)) else hint if quote else None
+            document.broken(expected, found, line, what_to_do, mark.column + 1)
             return
     wanted = _WANTED.fullmatch(problem)
     expected = f"{wanted[1]} here" if wanted is not None else "valid YAML"
