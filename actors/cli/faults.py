@@ -21,6 +21,9 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _FOUND_MAX = 60
 """Characters of a found value that are shown; the line number leads to the rest."""
 
+BROKEN_MAX = 20
+"""Faults of syntax that are told of one file: with more of them it is another kind of file."""
+
 CURLY = frozenset("\u201c\u201d\u201e\u2018\u2019")
 """The quotes of a word processor, which no format takes for quotes."""
 STRAIGHT = "write straight quotes"

@@ -11,9 +11,6 @@ import re
 from cluster_reconciler.actors.cli.document import UNKNOWN
 from cluster_reconciler.actors.cli.faults import WrittenFloat
 
-BROKEN_MAX = 20
-"""Faults of syntax that are told of one file."""
-
 _BARE_KEY = re.compile(r"[A-Za-z_][\w.-]*(?=\s*:)")
 _LEADING = re.compile(r"0+(?=[0-9])")
 _OTHER_CLOSING = {"]": "}", "}": "]"}
@@ -23,7 +20,8 @@ _ZEROS = re.compile("0+")
 _COMMENT = re.compile(r"(?://|#)[^\n]*|/\*.*?\*/", re.DOTALL)
 _SINGLE = re.compile(r"'([^'\"\\\n]*)'")
 _WORD = re.compile(r"[A-Za-z_@%`][^\s,:\]}\"'{\[]*")
-_CONSTANTS = {"True": "true", "False": "false", "None": "null", "undefined": "null"}
+CONSTANTS = {"True": "true", "False": "false", "None": "null", "undefined": "null"}
+"""What is meant by the words of other languages."""
 _COMMA_BEFORE = re.compile(r",(?=\s*$)")
 _TRAILING = re.compile(r",\s*")
 _SOUND_BEHIND = re.compile(r"\s*(?:[,\]}]|\Z)")
@@ -61,7 +59,7 @@ def repaired(text: str, error: json.JSONDecodeError, mark: str) -> str | None:
     if single := _SINGLE.match(rest):
         return _replaced(text, at, single[0], f'"{single[1]}"')
     if error.msg.startswith("Expecting value") and (word := _WORD.match(rest)):
-        constant = _CONSTANTS.get(word[0])
+        constant = CONSTANTS.get(word[0])
         meant = constant if constant is not None else mark
         return _replaced(text, at, word[0], meant)
     if zeros := leading_zeros(text, error):

@@ -8,9 +8,9 @@ import re
 from json.decoder import scanstring  # type: ignore[attr-defined]  # public in CPython, not in stubs
 
 from cluster_reconciler.actors.cli.document import Document
-from cluster_reconciler.actors.cli.faults import CURLY, STRAIGHT, Path, as_written
+from cluster_reconciler.actors.cli.faults import BROKEN_MAX, CURLY, STRAIGHT, Path, as_written
 from cluster_reconciler.actors.cli.json_recovery import (
-    BROKEN_MAX,
+    CONSTANTS,
     follows_from,
     leading_zeros,
     mark_for,
@@ -42,7 +42,6 @@ _HINTS = {
     **dict.fromkeys(CURLY, STRAIGHT),
 }
 _FOUND = {"": "the end of the file", "\n": "the end of the line", "\t": "a tab"}
-_MEANT = {"True": "true", "False": "false", "None": "null", "undefined": "null"}
 _WORD = re.compile(r"\w+")
 _BLANK = " \t\r\n"
 
@@ -52,36 +51,41 @@ def read_json(document: Document, text: str) -> None:
     else with that fault."""
     if not text.strip():
         return
-    mark = mark_for(text)
     places = _Places(text)
-    guessed, last = "", None
+    sound = _sound_text(document, text, places)
+    if sound is None:
+        document.readable = False
+    else:
+        _Walk(document, sound, places).value((), 0)
+
+
+def _sound_text(document: Document, text: str, places: "_Places") -> str | None:
+    """The text without its faults, which are told, and the document with its tree; None: what was
+    meant cannot be told."""
+    mark, guessed, last = mark_for(text), "", None
     for _ in range(BROKEN_MAX):
         try:
             document.tree = read_again(text, mark)
-            break
         except json.JSONDecodeError as error:
             structure, place = structure_of(text, error), places.at(error.pos)
             if follows_from(guessed, structure):
-                document.readable = False
-                return
+                return None
             guessed = structure if guessed != "bracket" and structure else guessed
             if place != last:
                 _refuse(document, text, error, mark, place)
             last = place
             text_after = repaired(text, error, mark)
             if text_after is None:
-                document.readable = False
-                return
+                return None
             places.changed(text_after, error.pos, len(text_after) - len(text))
             text = text_after
         except ValueError:
             found = "a number of thousands of digits"
             document.unreadable("numbers that can be meant", found)
-            return
-    else:
-        document.readable = False
-        return
-    _Walk(document, text, places).value((), 0)
+            return None
+        else:
+            return text
+    return None
 
 
 def _refuse(
@@ -101,7 +105,7 @@ def _refuse(
         hint = f"JSON has no comma before {first}"
     elif first.isalpha() and reason == "Expecting value":
         word = _WORD.match(rest)
-        meant = _MEANT.get(word[0]) if word is not None else None
+        meant = CONSTANTS.get(word[0]) if word is not None else None
         hint = f"write {meant}" if meant is not None else "text stands in double quotes"
     document.broken(expected, found, place[0], hint, place[1])
 

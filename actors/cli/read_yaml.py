@@ -11,6 +11,7 @@ import yaml
 
 from cluster_reconciler.actors.cli.document import UNKNOWN, Document
 from cluster_reconciler.actors.cli.faults import (
+    BROKEN_MAX,
     CURLY,
     STRAIGHT,
     Path,
@@ -89,7 +90,6 @@ _QUOTE = re.compile("['\"]")
 _CURLY = re.compile(f"(?:^|[-:,{{\\[])[ ]*[{''.join(CURLY)}]")
 """One that begins a value or an entry."""
 _FILLERS = re.compile(f"{_FILLER}+")
-_BROKEN_MAX = 20
 """Faults of syntax that are told of one file."""
 _READ_MAX = 200_000
 """Characters that are read again for the sake of further faults."""
@@ -109,28 +109,8 @@ class _Composer(yaml.SafeLoader):
 def read_yaml(document: Document, text: str) -> None:
     """Fill the document; of a text that is no YAML with what is sound in it, where single values
     break it, else with that fault."""
-    root, read, block = None, text, None
     unreadable = _FILLER * (max(map(len, _FILLERS.findall(text)), default=0) + 1)
-    for _ in range(_attempts(text)):
-        try:
-            root = _composed(read)
-            break
-        except yaml.YAMLError as error:
-            passed_over, follows = _without_value(read, error, unreadable), False
-            if passed_over is None:
-                passed_over, line = _without_block(read, error)
-                document.complete = False
-                follows = passed_over is not None and _goes_on(text, block, line)
-                block = block if follows else line
-            if not follows and unreadable not in _line_of(read, error):
-                _refuse(document, text, error)
-            if passed_over is None:
-                document.readable = False
-                return
-            read = passed_over
-    else:
-        document.readable = False
-        return
+    root = _sound_root(document, text, unreadable)
     if root is None:
         return
     try:
@@ -139,9 +119,37 @@ def read_yaml(document: Document, text: str) -> None:
         document.unreadable("a shape", "aliases that expand without end")
 
 
+def _sound_root(document: Document, text: str, unreadable: str) -> yaml.Node | None:
+    """What is sound in the text, with `unreadable` for values that cannot be read, and the faults
+    of the rest told; None: nothing stands there, or the document is no longer readable."""
+    read, block = text, None
+    for _ in range(_attempts(text)):
+        try:
+            return _composed(read)
+        except yaml.YAMLError as error:
+            if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+                _refuse(document, text, error)
+                break
+            lines, line = read.split("\n"), error.problem_mark.line
+            follows, unread = False, unreadable in "".join(lines[line : line + 1])
+            passed_over = _without_value(lines, error, error.problem_mark, unreadable)
+            if passed_over is None:
+                passed_over = _without_block(lines, error, line)
+                document.complete = False
+                follows = passed_over is not None and _goes_on(text, block, line)
+                block = block if follows else line
+            if not follows and not unread:
+                _refuse(document, text, error)
+            if passed_over is None:
+                break
+            read = "\n".join(passed_over)
+    document.readable = False
+    return None
+
+
 def _attempts(text: str) -> int:
     """PyYAML takes its time: a large text is read again less often."""
-    return max(min(_BROKEN_MAX, _READ_MAX // len(text)), 2) if text else 1
+    return max(min(BROKEN_MAX, _READ_MAX // len(text)), 2) if text else 1
 
 
 def _composed(text: str) -> yaml.Node | None:
@@ -152,50 +160,36 @@ def _composed(text: str) -> yaml.Node | None:
         loader.dispose()
 
 
-def _line_of(text: str, error: yaml.YAMLError) -> str:
-    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
-    return (
-        text.split("\n")[mark.line] if mark is not None and mark.line < text.count("\n") + 1 else ""
-    )
-
-
-def _without_value(text: str, error: yaml.YAMLError, unreadable: str) -> str | None:
-    """The text with something unknown in place of the value that cannot be read; None: more than
-    one value of one line is broken."""
-    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return None
+def _without_value(
+    lines: list[str], error: yaml.MarkedYAMLError, mark: yaml.Mark, unreadable: str
+) -> list[str] | None:
+    """The lines with something unknown in place of the value that cannot be read; None: more than
+    one value of one line is broken, or it is no value that is."""
     problem = error.problem or ""
-    mark, lines = error.problem_mark, text.split("\n")
     if problem.startswith("found unexpected end") and error.context_mark is not None:
         # Only where the next line is none that the text could go on with.
         mark = error.context_mark
-        if not _NEXT.match("\n".join(lines[mark.line + 1 : mark.line + 2])):
+        if not _NEXT.match("".join(lines[mark.line + 1 : mark.line + 2])):
             return None
-    line = mark.line
-    pair = _PAIR.fullmatch(lines[line]) if line < len(lines) else None
+    pair = _PAIR.fullmatch(lines[mark.line]) if mark.line < len(lines) else None
     if pair is None or pair[2] == unreadable or not problem.startswith(_OF_ONE_VALUE):
         return None
     if problem.startswith(_OF_INDENTATION) and mark.column < len(pair[1].rstrip()):
         return None  # the key itself fits nowhere, whatever its value is
-    lines[line] = pair[1] + unreadable
-    return "\n".join(lines)
+    return [*lines[: mark.line], pair[1] + unreadable, *lines[mark.line + 1 :]]
 
 
-def _without_block(text: str, error: yaml.YAMLError) -> tuple[str | None, int]:
-    """The text without the line whose indentation fits nowhere, and without what is below it, and
-    that line's number from 0 on; None: something else is wrong."""
-    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return None, 0
-    lines = text.split("\n")
-    first = last = error.problem_mark.line
+def _without_block(lines: list[str], error: yaml.MarkedYAMLError, first: int) -> list[str] | None:
+    """The lines without the one whose indentation fits nowhere, and without what is below it; None:
+    something else is wrong."""
     if first >= len(lines) or not (error.problem or "").startswith(_OF_INDENTATION):
-        return None, first
+        return None
+    last = first
     while last + 1 < len(lines) and _depth(lines[last + 1]) > _depth(lines[first]):
         last += 1
     if not any(lines[first : last + 1]):
-        return None, first
-    blank = [""] * (last + 1 - first)
-    return "\n".join([*lines[:first], *blank, *lines[last + 1 :]]), first
+        return None
+    return [*lines[:first], *[""] * (last + 1 - first), *lines[last + 1 :]]
 
 
 def _goes_on(text: str, block: int | None, line: int) -> bool:

@@ -9,11 +9,8 @@ import tomllib
 from collections.abc import Callable
 
 from cluster_reconciler.actors.cli.document import UNKNOWN, Document
-from cluster_reconciler.actors.cli.faults import Path, WrittenFloat, nearest
+from cluster_reconciler.actors.cli.faults import BROKEN_MAX, Path, WrittenFloat, nearest
 from cluster_reconciler.actors.cli.toml_positions import Lost, TomlWalk, put
-
-BROKEN_MAX = 20
-"""Faults of syntax that are told of one file: with more of them it is another kind of file."""
 
 TWICE = ("Cannot overwrite", "Cannot declare", "Cannot mutate", "Cannot redefine", "Duplicate")
 """So begins what `tomllib` says of a key or table that is there already."""
