@@ -329,8 +329,8 @@ retry:
 """
 
 
-@pytest.mark.parametrize("more", ["}", "]", ",}", ",]", "{", "["])
-def test_a_bracket_too_many_in_json_is_one_fault(more: str) -> None:
+@pytest.mark.parametrize("more", ["}", "]", ",}", ",]", "{", "[", " x"])
+def test_a_bracket_or_a_word_too_many_in_json_is_one_fault(more: str) -> None:
     lines = WHOLE_JSON.splitlines()
     texts = ["\n".join([*lines[:n], line + more, *lines[n + 1 :]]) for n, line in enumerate(lines)]
     assert {text: faults for text in texts if len(faults := told("shape.json", text)) > 1} == {}

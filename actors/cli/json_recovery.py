@@ -59,8 +59,9 @@ def repaired(text: str, error: json.JSONDecodeError, mark: str) -> str | None:
     if single := _SINGLE.match(rest):
         return _replaced(text, at, single[0], f'"{single[1]}"')
     if error.msg.startswith("Expecting value") and (word := _WORD.match(rest)):
-        constant = CONSTANTS.get(word[0])
-        meant = constant if constant is not None else mark
+        is_value = _SOUND_BEHIND.match(rest, word.end()) or text[:at].rstrip().endswith(":")
+        # Before another value it is none, but one word too many.
+        meant = CONSTANTS.get(word[0], mark) if is_value else ""
         return _replaced(text, at, word[0], meant)
     if zeros := leading_zeros(text, error):
         return _replaced(text, at - 1, zeros, "")
