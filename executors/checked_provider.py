@@ -18,6 +18,7 @@ from cluster_reconciler.executors.provider import (
     Provider,
     ProviderError,
 )
+from cluster_reconciler.executors.wrong_values import field_fault, kind_of, named, unwritable
 from cluster_reconciler.messages import (
     AttemptIdentity,
     BootstrapSessionId,
@@ -153,7 +154,7 @@ def checked_listing(provider: Provider, run_id: RunId) -> tuple[ListedLease, ...
     """
     answer: object = provider.list_leases(run_id)
     if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
-        raise WrongType(f"a sequence of ListedLease: found {type(answer).__name__}")
+        raise WrongType(f"a sequence of ListedLease: found {kind_of(answer)}")
     listed = tuple(cast("ListedLease", checked(lease, ListedLease)) for lease in answer)
     for lease in listed:
         if lease.identity.run_id != run_id:
@@ -171,14 +172,25 @@ def checked(value: object, expected: type | UnionType) -> object:
     Raises:
         WrongType: it is not.
     """
-    named = getattr(expected, "__name__", str(expected).replace("cluster_reconciler.messages.", ""))
+    name = named(expected)
     if not isinstance(value, expected):
-        raise WrongType(f"{named}: found {type(value).__name__}")
+        raise WrongType(f"{name}: found {kind_of(value)}")
     try:
         # By way of the wire: what cannot be written down is of no type.
         return msgspec.msgpack.decode(msgspec.msgpack.encode(value), type=expected)
     except Exception as error:  # noqa: BLE001  a value that cannot even be read is of no type
-        raise WrongType(f"{named}: {said(error)}") from None
+        raise WrongType(_wrong_within(value, expected) or f"{name}: {said(error)}") from None
+
+
+def _wrong_within(value: object, expected: type | UnionType) -> str | None:
+    """Which part of the value is wrong; None: it hides that."""
+    try:
+        if not isinstance(value, msgspec.Struct):
+            return f"{named(expected)}: {unwritable(value, expected)}"
+        fault = field_fault(value)
+    except Exception:  # noqa: BLE001  somebody's class may raise at every touch
+        return None
+    return fault and f"{type(value).__name__}: {fault}"
 
 
 def writable(text: str) -> str:

@@ -6,6 +6,7 @@ never blocks and never raises into the provider; it starts nothing and calls no 
 
 import threading
 from collections.abc import Callable
+from typing import cast
 
 import msgspec
 from loguru import logger
@@ -22,6 +23,7 @@ from cluster_reconciler.executors.secret_references import (
     resolve_env,
 )
 from cluster_reconciler.executors.secret_words import secrets_of
+from cluster_reconciler.executors.wrong_values import kind_of, named
 from cluster_reconciler.messages import (
     AttemptIdentity,
     BootstrapFailed,
@@ -147,6 +149,19 @@ def _ticket(
     )
 
 
+def _output_line(stream: object, sequence: object, line: object) -> tuple[Stream, int, str]:
+    """The three, each of its type.  Raises WrongType, which names the one that is not."""
+    wanted = {"stream": (stream, Stream), "number": (sequence, int), "line": (line, str)}
+    for name, (value, kind) in wanted.items():
+        try:
+            msgspec.convert(value, kind)
+        except Exception:  # noqa: BLE001  a value that cannot even be read
+            # Only of a stream the value itself helps: nobody's secret is where a line came from.
+            held = repr(value[:40]) if isinstance(value, str) and kind is Stream else kind_of(value)
+            raise WrongType(f"its {name} to be {named(kind)}, found {held}") from None
+    return Stream(str(stream)), cast("int", sequence), cast("str", line)
+
+
 class _Voice:
     """Passes on what one session says.  Safe for threads."""
 
@@ -170,7 +185,7 @@ class _Voice:
         try:
             found = checked(observation, SessionObservation)
         except WrongType as wrong:
-            self._drop("report", f"expected a {wrong}")
+            self._drop("report", f"expected {wrong}")
             return
         match found:
             case BootstrapFailed(_, reason):
@@ -200,11 +215,9 @@ class _Voice:
         if self._listener.is_over():
             return
         try:
-            stream = msgspec.convert(stream, Stream)
-            sequence = msgspec.convert(sequence, int)
-            line = msgspec.convert(line, str)
-        except Exception as error:  # noqa: BLE001  a value that cannot even be read
-            self._drop("output", said(error))
+            stream, sequence, line = _output_line(stream, sequence, line)
+        except WrongType as wrong:
+            self._drop("output", f"expected {wrong}")
             return
         try:
             self._listener.output(self._identity, stream, sequence, mask(line, self._secrets))

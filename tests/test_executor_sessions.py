@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from loguru import logger
 
 from cluster_reconciler.executors import MemoryProvider, Stream, SwarmTicket
 from cluster_reconciler.executors.carrier import Carrier
@@ -165,6 +166,29 @@ def test_bad_reports_are_dropped_and_raise_nothing_into_the_provider(node: Node)
     context.output("stdlog", 1, "x")  # type: ignore[arg-type]
     context.output(Stream.STDOUT, None, b"x")  # type: ignore[arg-type]
     assert (node.news, node.lines) == ([], [])
+
+
+def test_a_dropped_line_says_what_its_stream_number_and_text_may_be(node: Node) -> None:
+    said: list[str] = []
+    node.start()
+    context = node.provider.world.sessions[0].context
+    sink = logger.add(
+        lambda line: said.append(str(line).strip().partition("): ")[2]), format="{message}"
+    )
+    context.output("stdot", 1, "x")  # type: ignore[arg-type]
+    context.output(Stream.STDOUT, "1", "x")  # type: ignore[arg-type]
+    context.output("stdout", 1, "x")  # type: ignore[arg-type]
+    context.output(None, 1, "x")  # type: ignore[arg-type]
+    context.output(Stream.STDOUT, 1, b"x")  # type: ignore[arg-type]
+    logger.remove(sink)
+
+    # The third of what was dropped is not logged: a chatterbox fills no disk.
+    assert said == [
+        "expected its stream to be Stream ('stdout' or 'stderr'), found 'stdot'",
+        "expected its number to be int, found str",
+        "expected its line to be str, found bytes",
+    ]
+    assert node.lines == [(Stream.STDOUT, 1, "x")]
 
 
 def test_a_loss_is_never_dropped_for_its_wording(node: Node) -> None:

@@ -204,13 +204,13 @@ def lease_of(run: int) -> ListedLease:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (None, "a sequence of ListedLease: found NoneType"),
+        (None, "a sequence of ListedLease: found None"),
         ("l-1", "a sequence of ListedLease: found str"),
         (["l-1"], "ListedLease: found str"),
         ([lease_of(8)], "leases of run 7: found one of run 8, node g-0, attempt 3"),
         (
             [ListedLease(None, None)],  # type: ignore[arg-type]
-            "ListedLease: ValidationError: Expected `object`, got `None` - at `$.identity`",
+            "ListedLease: its identity must be AttemptIdentity, found None",
         ),
     ],
 )
