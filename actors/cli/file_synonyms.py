@@ -52,7 +52,8 @@ def meant_by(key: str, wanted: inspect.StructType, taken: object) -> str | None:
     """The key of this table, or of a table in it (`boot.env`), that the word stands for; None: no
     such key.  `taken`: the keys that stand there already."""
     word = key.lower().replace("-", "_")
-    known = [field.encode_name for field in wanted.fields]
+    # The run_id of a group need not be written: no other word stands for it.
+    known = [f.encode_name for f in wanted.fields if f.required or f.encode_name != "run_id"]
     given = taken if isinstance(taken, dict) else {}
     for name in known:
         if word in _MEANT.get(name, ()) and name not in given:

@@ -87,6 +87,8 @@ class TomlWalk:
         """Where each table began that is only a part of a dotted key: it gets no header."""
         self._around: dict[Path, int] = {}
         """Where each table began that is only a part of a header: it gets no value."""
+        self._implied: set[Path] = set()
+        """The places of tables that only the headers of others name so far."""
 
     def document(self) -> None:
         """To the end of the text.
@@ -129,9 +131,16 @@ class TomlWalk:
             count = self.entries.get(path, 0)
             self.entries[path] = count + 1
             path = (*path, count)
+        if path in self._implied:
+            # Its own header is where a person looks for it.
+            self._implied.discard(path)
+            del self.lines[path]
         self.note(path, start)
         for length in range(1, len(path)):
             self._around.setdefault(path[:length], self.numbers.line_at(start))
+            if path[:length] not in self.lines:
+                self._implied.add(path[:length])
+                self.note(path[:length], start)
         closed = self._closed_in(path)
         if closed is not None:
             self.again(closed, start, self._closed[closed])
