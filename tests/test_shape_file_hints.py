@@ -47,3 +47,54 @@ def test_run_in_a_group_is_the_command_and_in_the_file_the_run() -> None:
         ),
         '1:1: run: expected a known key, found "run" (did you mean "run_id"?)',
     ]
+
+
+def test_a_word_of_python_in_an_inline_table_or_list_is_told_as_what_toml_writes() -> None:
+    text = f"{TOML}[groups.boot]\nenv = {{ A = True, B = false }}\nargs = [False]\n"
+    assert told("shape.toml", text) == [
+        '8:13: groups[0].boot.env: expected a value, found "True, B = false }"; write true',
+        '9:9: groups[0].boot.args: expected a value, found "False]"; write false',
+    ]
+
+
+def test_a_yaml_key_without_a_space_after_its_colon_is_one_fault_and_the_rest_is_judged() -> None:
+    group = "groups:\n  - group_id: w\n    role:r\n    count: x\n    provider: process\n"
+    lacking = "expected a space after the colon, found"
+    assert [*told("a.yaml", f"run_id:5\n{group}"), *told("b.yaml", f"run_id: 5\n{group}")] == [
+        f'1:1: {lacking} "run_id:5"; write "run_id: 5"',
+        f'4:5: {lacking} "role:r"; write "role: r"',
+        '5:5: groups[0].count: expected an integer from 0 to 1000000, found the string "x"',
+        f'4:5: {lacking} "role:r"; write "role: r"',
+        '5:5: groups[0].count: expected an integer from 0 to 1000000, found the string "x"',
+    ]
+
+
+def test_a_comma_missing_within_a_line_of_json_does_not_end_the_reading() -> None:
+    text = (
+        '{"run_id": 1, "groups": [{"group_id": "w" "role": "r", "count": 1 "provider": "process"}\n'
+        '{"group_id": "v", "role": "r", "count": "x", "provider": "process", "boot": {} "x": 1}]}'
+    )
+    faults = [fault.partition(", found")[0] for fault in told("shape.json", text)]
+    comma = "expected a comma, or the end of the list or table"
+    assert faults == [
+        f"1:43: {comma}",
+        f"1:67: {comma}",
+        f"2:1: {comma}",
+        "2:32: groups[1].count: expected an integer from 0 to 1000000",
+        f"2:80: {comma}",
+        (
+            "2:80: groups[1].x: expected one of the keys group_id, role, count, provider, run_id, "
+            "shape, boot, swarm_join"
+        ),
+    ]
+
+
+def test_a_first_delay_beyond_the_longest_gets_a_caution(tmp_path: Path) -> None:
+    file = tmp_path / "shape.toml"
+    file.write_text(f'{TOML}[retry]\ninitial_delay = "2m"\n')
+    assert [str(caution).partition("shape.toml:")[2] for caution in load(str(file)).cautions] == [
+        (
+            "8:1: retry.initial_delay: warning: initial_delay (2m) is longer than max_delay (1m): "
+            "no wait is longer than max_delay"
+        )
+    ]

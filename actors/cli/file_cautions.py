@@ -7,10 +7,11 @@ A caution stops nothing.  Works on the plain tree, as `file_rules` does.
 from collections.abc import Iterator
 
 from cluster_reconciler.actors.cli.document import Document
-from cluster_reconciler.actors.cli.durations import parse_duration
+from cluster_reconciler.actors.cli.durations import format_duration, parse_duration
 from cluster_reconciler.actors.cli.faults import CURLY, STRAIGHT, Caution, Path, quoted
 from cluster_reconciler.actors.cli.file_structs import ID_MAX
 from cluster_reconciler.actors.cli.provider_kinds import PROCESS
+from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.executors.secret_references import (
     ReferenceUnresolved,
     is_reference,
@@ -100,11 +101,26 @@ def cautions_of_settings(document: Document, tree: dict[str, object]) -> Iterato
     if tree.get("generation") == ID_MAX:
         text = "there is no higher generation: no change could follow this shape"
         yield document.caution(("generation",), text)
+    yield from _of_first_delay(document, _table(tree, "retry"))
     for key, consequence in _AT_ZERO.items():
         value = _table(tree, "retry").get(key)
         if _is_zero(value):
             text = f'no time at all: {consequence}; a duration such as "30s" gives it some'
             yield document.caution(("retry", key), text)
+
+
+def _of_first_delay(document: Document, retry: dict[str, object]) -> Iterator[Caution]:
+    policy = RetryPolicy()
+    try:
+        first = parse_duration(retry.get("initial_delay", policy.initial_delay.total_seconds()))
+        longest = parse_duration(retry.get("max_delay", policy.max_delay.total_seconds()))
+    except ValueError:
+        return
+    if first > longest:
+        key = "initial_delay" if "initial_delay" in retry else "max_delay"
+        delays = f"initial_delay ({format_duration(first)}) is longer than max_delay "
+        text = f"{delays}({format_duration(longest)}): no wait is longer than max_delay"
+        yield document.caution(("retry", key), text)
 
 
 def _is_zero(value: object) -> bool:

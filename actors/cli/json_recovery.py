@@ -24,6 +24,8 @@ CONSTANTS = {"True": "true", "False": "false", "None": "null", "undefined": "nul
 """What is meant by the words of other languages."""
 _COMMA_BEFORE = re.compile(r",(?=\s*$)")
 _TRAILING = re.compile(r",\s*")
+_WHOLE_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"\s*[:,\]}]')
+"""A string that is followed by what may follow one."""
 _SOUND_BEHIND = re.compile(r"\s*(?:[,\]}]|\Z)")
 
 
@@ -75,10 +77,8 @@ def repaired(text: str, error: json.JSONDecodeError, mark: str) -> str | None:
     if error.msg.startswith("Invalid control character") and (broken := _OVER_LINES.match(rest)):
         # The line ends behind the string instead, so that every other line keeps its number.
         return _replaced(text, at, broken[0], f'{broken[1]}"\n')
-    if error.msg.startswith("Expecting ',' delimiter") and rest[:1] == '"':
-        before = text[:at].rstrip()
-        # Only where a new line begins: within one, a quote may be missing instead.
-        return f"{before},{text[len(before) :]}" if "\n" in text[len(before) : at] else None
+    if structure_of(text, error) == "comma":
+        return _with_comma(text, at)
     if error.msg.startswith("Invalid control character") and rest[:1] == "\t":
         return _replaced(text, at, "\t", " ")
     return None
@@ -94,7 +94,8 @@ def structure_of(text: str, error: json.JSONDecodeError) -> str:
         one_too_many = at > error.pos or _COMMA_BEFORE.search(text, 0, at) is not None
         return "trailing" if one_too_many and _SOUND_BEHIND.match(text, at + 1) else "bracket"
     if error.msg.startswith("Expecting ',' delimiter"):
-        return "comma" if first == '"' else "bracket"
+        is_table = first == "{" and text[:at].rstrip().endswith("}")
+        return "comma" if first == '"' or is_table else "bracket"
     return "bracket" if error.msg.startswith(("Extra data", "Expecting ':'")) else ""
 
 
@@ -109,6 +110,17 @@ def leading_zeros(text: str, error: json.JSONDecodeError) -> str:
     at = error.pos
     zeros = _LEADING.match(text, at - 1) if at and text[at : at + 1].isdigit() else None
     return zeros[0] if zeros is not None and text[at - 2 : at - 1] != "-" else ""
+
+
+def _with_comma(text: str, at: int) -> str | None:
+    """With a comma before what stands there; None: a quote may be missing instead."""
+    end = len(text[:at].rstrip())
+    if "\n" in text[end:at]:
+        return f"{text[:end]},{text[end:]}"
+    if text[at] == "{" or (end < at and _WHOLE_STRING.match(text, at)):
+        # In place of a blank, so that the rest of the line keeps its columns.
+        return f"{text[:end]},{text[min(end + 1, at) :]}"
+    return None
 
 
 def _replaced(text: str, at: int, old: str, new: str) -> str:

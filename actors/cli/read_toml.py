@@ -13,6 +13,8 @@ _AT = re.compile(r" \((?:at line (\d+), column (\d+)|at end of document)\)$")
 _LONG_KEY = re.compile(r"^[ \t]*\[*(?:[\w-]+[ \t]*\.[ \t]*){64}", re.MULTILINE)
 """A key of thousands of parts would keep `tomllib` busy for minutes."""
 
+_CONSTANT = re.compile(r"(?:True|False|TRUE|FALSE)\b")
+
 _BAD_ESCAPE = "Unescaped '\\' in a string"
 _EXPECTED = (
     ("Expected '=' after a key", "an equals sign after the key"),
@@ -93,8 +95,8 @@ def _hint(reason: str, rest: str, before: str) -> str | None:
     if rest[1:2] in CURLY:
         return STRAIGHT
     if reason.startswith("Invalid value") and rest[0] == '"' and rest[1:2].isalpha():
-        word = rest.strip('"')
-        return f"write {word.lower()}" if word in {"True", "False"} else "text stands in quotes"
+        constant = _CONSTANT.match(rest, 1)
+        return f"write {constant[0].lower()}" if constant else "text stands in quotes"
     if reason.startswith("Expected newline") and before.endswith('"') and '"' in rest[1:-1]:
         return 'within double quotes write \\" for a quote, or put the text in single quotes'
     if reason.startswith("Invalid initial character") and before.rstrip().endswith("{"):

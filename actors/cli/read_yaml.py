@@ -84,6 +84,8 @@ _OF_INDENTATION = (
 _NEXT = re.compile(r"[ ]*(?:-[ ]|[\w.\"'-]+:(?:[ ]|$))")
 """So begins a line of its own."""
 _PAIR = re.compile(r"""([ ]*(?:-[ ]+)*(?:"[^"]*"|'[^']*'|[\w.-]+)[ ]*:[ ]+)(\S.*)""")
+_UNSPACED = re.compile(r"([ ]*(?:-[ ]+)*)([A-Za-z_][\w-]*:)([^\s:/{\[|>&*!#%@`][^\s#]*)[ \r]*")
+"""A key and its value with no space between them: YAML takes both for one word."""
 _FILLER = "\ue000"
 """More of these than any text has together stand in place of a value that cannot be read."""
 _QUOTE = re.compile("['\"]")
@@ -132,6 +134,9 @@ def _sound_root(document: Document, text: str, unreadable: str) -> yaml.Node | N
                 break
             lines, line = read.split("\n"), error.problem_mark.line
             follows, unread = False, unreadable in "".join(lines[line : line + 1])
+            if (spaced := _with_space(document, lines, error, line)) is not None:
+                read = "\n".join(spaced)
+                continue
             passed_over = _without_value(lines, error, error.problem_mark, unreadable)
             if passed_over is None:
                 passed_over = _without_block(lines, error, line)
@@ -158,6 +163,28 @@ def _composed(text: str) -> yaml.Node | None:
         return loader.get_single_node()
     finally:
         loader.dispose()
+
+
+def _with_space(
+    document: Document, lines: list[str], error: yaml.MarkedYAMLError, line: int
+) -> list[str] | None:
+    """The lines with a space after a colon that had none, which is told; None: that is not what
+    broke the text.  PyYAML may find out only on the next line."""
+    problem = error.problem or ""
+    if problem.startswith("could not find expected ':'") and error.context_mark is not None:
+        line = error.context_mark.line
+    elif problem.startswith("mapping values are not allowed"):
+        line = next((n for n in range(line - 1, -1, -1) if lines[n].strip()), line)
+    else:
+        return None
+    pair = _UNSPACED.fullmatch("".join(lines[line : line + 1]))
+    if pair is None:
+        return None
+    found, meant = f"{pair[2]}{pair[3]}", f"{pair[2]} {pair[3]}"
+    hint = f"write {as_written(meant)}"
+    column = len(pair[1]) + 1
+    document.broken("a space after the colon", as_written(found), line + 1, hint, column)
+    return [*lines[:line], pair[1] + meant, *lines[line + 1 :]]
 
 
 def _without_value(
