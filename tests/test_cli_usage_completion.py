@@ -1,7 +1,12 @@
 """The script of `--completion`, as bash runs it, and what it costs those who do not ask for it."""
 
+import os
+import pty
+import select
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,12 +14,19 @@ import pytest
 from cluster_reconciler.actors.cli.completion import SHELLS
 from cluster_reconciler.actors.cli.main import main
 
-ASKING = """
-source "$1"; shift
-of=$(complete -p cluster-reconciler); of=${of##*-F }; of=${of%% *}
-COMP_WORDS=(cluster-reconciler "$@"); COMP_CWORD=$#
-"$of" && printf '%s\\n' "${COMPREPLY[@]}"
+TAB, ALL = "\t", "\x1b*"
+"""Keys of readline: complete; insert all that could complete."""
+
+TOLD = """\
+source "$OLDPWD/completion.bash"
+cluster-reconciler() { printf '%s\\0' "$@" > "$OLDPWD/told"; exit; }
 """
+SECONDS_MAX = 30
+
+NAMES = (
+    "$(touch PWNED).toml", "a b.toml", "a;b.toml", "dir with", "dir.toml", "err or",
+    "new\nline.toml", "q'x.toml", "x.txt", "é.yaml",
+)  # fmt: skip
 
 
 MISSING = """\
@@ -32,37 +44,63 @@ def script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return path
 
 
+def typed(line: str, script: Path, folder: Path) -> list[str]:
+    """The words that the program gets when somebody types that in bash, at a terminal."""
+    ours, its = pty.openpty()
+    bash = subprocess.Popen(
+        ["bash", "--norc", "--noprofile", "-i"],
+        stdin=its, stdout=its, stderr=its, start_new_session=True, cwd=folder,
+        env={"PATH": os.environ["PATH"], "OLDPWD": str(script.parent), "TERM": "dumb",
+             "INPUTRC": os.devnull, "HISTFILE": "", "LC_ALL": "C.UTF-8"},
+    )  # fmt: skip
+    os.close(its)
+    os.write(ours, f"{TOLD}cluster-reconciler {line}\n".encode())
+    seen, deadline = b"", time.monotonic() + SECONDS_MAX
+    try:
+        while bash.poll() is None:
+            assert time.monotonic() < deadline, f"it has not ended: {seen!r}"
+            if select.select([ours], [], [], 0.02)[0]:
+                with suppress(OSError):  # Nobody writes any more.
+                    seen += os.read(ours, 65536)
+    finally:
+        bash.kill()
+        bash.wait()
+        os.close(ours)
+    return (script.parent / "told").read_text().split("\0")[:-1]
+
+
 @pytest.mark.parametrize(
-    ("words", "offered"),
+    ("line", "words"),
     [
-        ([""], {"up", "validate", "plan", "trace"}),
-        (["va"], {"validate"}),
-        (["--ver"], {"--version"}),
-        (["up", "--dr"], {"--drain-timeout"}),
-        (["plan", "--ex"], {"--exit-code"}),
-        (["validate", ""], {"a.toml", "b.yaml", "c.yml", "d.json", "shapes"}),
-        (["up", "a"], {"a.toml"}),
-        (["plan", "a.toml", "--from", "b"], {"b.yaml"}),
-        (["trace", "n"], {"notes.txt"}),
+        (ALL, ["plan", "trace", "up", "validate"]),
+        (f"va{TAB}", ["validate"]),
+        (f"--ver{TAB}", ["--version"]),
+        (f"up --dr{TAB}", ["up", "--drain-timeout"]),
+        (f"plan --ex{TAB}", ["plan", "--exit-code"]),
+        (f"validate {ALL}", ["validate", *NAMES]),
+        (f"up a\\ {TAB}", ["up", "a b.toml"]),
+        (f'up "a b{TAB}', ["up", "a b.toml"]),
+        (f"up 'a {TAB}--js{TAB}", ["up", "a b.toml", "--json"]),
+        (f"up dir\\ w{TAB}i{TAB}", ["up", "dir with/in.toml"]),
+        (f"plan a\\ b.toml --from q{TAB}", ["plan", "a b.toml", "--from", "q'x.toml"]),
+        (f"up x --log=a\\ {TAB}", ["up", "x", "--log=a b.toml"]),
+        (f"up new{TAB}", ["up", "new\nline.toml"]),
+        (f"up \\${TAB}", ["up", "$(touch PWNED).toml"]),
+        (f"trace x{TAB}", ["trace", "x.txt"]),
+        (f"up x 2> err\\ {TAB}", ["up", "x"]),
     ],
 )
-def test_bash_offers_verbs_options_and_the_files_that_fit(
-    script: Path, tmp_path: Path, words: list[str], offered: set[str]
+def test_bash_completes_verbs_options_and_files_whatever_their_names(
+    script: Path, tmp_path: Path, line: str, words: list[str]
 ) -> None:
     folder = tmp_path / "here"
-    (folder / "shapes").mkdir(parents=True)
-    for name in ("a.toml", "b.yaml", "c.yml", "d.json", "notes.txt", "run.jsonl"):
-        (folder / name).touch()
+    for name in NAMES:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).mkdir() if name.startswith("dir") else (folder / name).touch()
+    (folder / "dir with" / "in.toml").touch()
 
-    asked = subprocess.run(
-        ["bash", "-c", ASKING, "bash", str(script), *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert (set(asked.stdout.split()), asked.stderr) == (offered, "")
+    assert typed(line, script, folder) == words
+    assert sorted(found.name for found in folder.iterdir()) == list(NAMES)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
