@@ -21,6 +21,7 @@ from cluster_reconciler.actors.driver_actor import DriverActor
 from cluster_reconciler.actors.driver_host import RuntimeHost
 from cluster_reconciler.actors.events import ClusterEvent, EventKind
 from cluster_reconciler.actors.lease_check import LeaseCheck
+from cluster_reconciler.actors.provider_faults import ProviderFaults
 from cluster_reconciler.actors.spawning import ThreadSpawner
 from cluster_reconciler.actors.subscriptions import Subscriptions
 from cluster_reconciler.actors.swarm import SwarmSource
@@ -105,7 +106,8 @@ class Assembly:
             check_invariants=settings.check_invariants,
             providers=frozenset(provider.kind for provider in providers),
         )
-        self.actor = DriverActor(self._system, self.driver, self.host.handled)
+        self.actor = DriverActor(self._system, self.driver, self._handled)
+        self._faults = ProviderFaults(self.clock, self.host.happened)
         self._executors = Executors(
             shape.run_id,
             self._providers,
@@ -114,6 +116,7 @@ class Assembly:
             now=self.clock.now,
             ticket=swarm.ticket,
             output=self._output,
+            dropped=self._faults.dropped,
         )
         self.host.connect(self.actor, self.driver, self._executors, self._trace)
         self._lock = threading.Lock()
@@ -140,6 +143,7 @@ class Assembly:
                 is_alive=self._swarm.is_alive,
                 lost=self.lost,
                 warn=self._warn,
+                named=partial(self._faults.named, provider.kind),
             )
             self._lease_checks.append(check)
             check.start()
@@ -157,7 +161,8 @@ class Assembly:
     def warnings(self) -> tuple[str, ...]:
         """What a person should know and no node shows."""
         with self._lock:
-            return tuple(self._warnings.values())
+            shown = tuple(self._warnings.values())
+        return (*shown, *self._faults.warnings(self.driver.state.nodes))
 
     def state(self) -> ClusterState:
         """A copy of the observed state, read from outside: whole values, each as it was at some
@@ -177,6 +182,11 @@ class Assembly:
         ]
 
     # -- what comes from other threads ------------------------------------------------------------
+
+    def _handled(self, message: object) -> None:
+        """After each message, in the driver's thread."""
+        self.host.handled(message)
+        self._faults.look(self.driver.state.nodes, self.driver.touched)
 
     def _observed(self, identity: AttemptIdentity, observation: NodeObservation) -> None:
         self.actor.tell(NodeObserved(identity.node, identity.attempt, observation))

@@ -5,7 +5,7 @@ warning.  It destroys nothing and changes no state.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -14,7 +14,7 @@ from cluster_reconciler.actors.clock import Clock
 from cluster_reconciler.decider import later
 from cluster_reconciler.executors.checked_provider import checked_listing
 from cluster_reconciler.executors.provider import Provider
-from cluster_reconciler.messages import AttemptIdentity, RunId
+from cluster_reconciler.messages import AttemptIdentity, ProviderKind, RunId
 
 MISSES_TO_LOSE = 2
 
@@ -73,9 +73,10 @@ class LeaseCheck:
         is_alive: Callable[[AttemptIdentity], bool],
         lost: Callable[[AttemptIdentity, str], None],
         warn: Callable[[str, str | None], None],
+        named: Callable[[Collection[ProviderKind]], None] = lambda _names: None,
     ) -> None:
         """`known`: the provider's leases by the state now.  `warn(topic, text)`: shown until the
-        same topic is told None."""
+        same topic is told None.  `named(names)`: what the listing calls their provider."""
         self._provider = provider
         self._run_id = run_id
         self._interval = interval
@@ -84,6 +85,7 @@ class LeaseCheck:
         self._is_alive = is_alive
         self._lost = lost
         self._warn = warn
+        self._named = named
         self._missing = MissingLeases(provider.settle_time)
         self._stop = threading.Event()
         self._thread = threading.Thread(
@@ -105,12 +107,14 @@ class LeaseCheck:
         try:
             asked_at = self._clock.now()
             known = tuple(self._known())
-            listed = [lease.identity for lease in checked_listing(self._provider, self._run_id)]
+            leases = checked_listing(self._provider, self._run_id)
+            listed = [lease.identity for lease in leases]
             verdict = self._missing.judge(asked_at, known, listed, self._is_alive)
         except BaseException as error:  # noqa: BLE001 - it must not end the check silently
             self._warn(topic, f"provider {kind} could not list its leases: {error!r}")
             return
         self._warn(topic, None)
+        self._named({lease.lease.provider for lease in leases})
         for identity in verdict.lost:
             self._lost(identity, f"provider {kind} does not list its lease any more")
         disputed = ", ".join(str(identity) for identity in verdict.disputed)

@@ -66,6 +66,10 @@ def _no_output(_identity: AttemptIdentity, _stream: Stream, _number: int, _line:
     return
 
 
+def _log_dropped(identity: AttemptIdentity, text: str) -> None:
+    logger.warning("{}, {}", identity, text)
+
+
 class Executors:
     """The one object that the driver talks to.  Safe for threads; no method blocks but `close`."""
 
@@ -78,9 +82,11 @@ class Executors:
         now: Callable[[], datetime],
         ticket: Callable[[AttemptIdentity], SwarmTicket],
         output: Callable[[AttemptIdentity, Stream, int, str], None] = _no_output,
+        dropped: Callable[[AttemptIdentity, str], None] = _log_dropped,
     ) -> None:
         """`reply` puts a message into the driver's mailbox.  `ticket` gives a node what it joins
-        the swarm with; `output` gets each line of the nodes' output.
+        the swarm with; `output` gets each line of the nodes' output; `dropped`
+        hears why a session's word was dropped.
 
         Raises:
             ValueError: a provider has no usable kind or settle time, or two have the same kind.
@@ -92,6 +98,7 @@ class Executors:
         self._now = now
         self._ticket = ticket
         self._output = output
+        self._dropped = dropped
         self._session_ids = SessionIds()
         self._changed = threading.Condition(threading.Lock())
         """Its lock guards everything below; it is notified when an operation ends."""
@@ -234,6 +241,7 @@ class Executors:
         listener = Listener(
             observed=self._tell,
             output=self._output,
+            dropped=self._dropped,
             ticket=self._ticket,
             is_over=lambda: self._closed or identity.attempt in self._retired,
         )

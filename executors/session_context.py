@@ -1,15 +1,15 @@
 """What a bootstrap session is given: its id, environment, ticket, and a way to be heard.
 
-Everything that comes back through it is checked, masked and passed on, or logged and dropped.  It
+Everything that comes back through it is checked, masked and passed on, or dropped and told of.  It
 never blocks and never raises into the provider; it starts nothing and calls no provider.
 """
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import cast
 
 import msgspec
-from loguru import logger
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -76,6 +76,8 @@ class Listener(Struct, frozen=True):
     ticket: TicketSource
     is_over: Callable[[], bool]
     """Nobody wants to hear of the attempt any more."""
+    dropped: Callable[[AttemptIdentity, str], None]
+    """What was dropped of what it said, and why."""
 
 
 class SessionContext(Struct, frozen=True):
@@ -231,10 +233,11 @@ class _Voice:
             self._drop("report", f"it could not be told: {said(error)}")
 
     def _drop(self, what: str, why: str) -> None:
-        """Logged at the 1st, 2nd, 4th, 8th, ... time, so that a chatterbox fills no disk."""
+        """Told at the 1st, 2nd, 4th, 8th, ... time, so that a chatterbox fills no disk."""
         self._dropped += 1
         if self._dropped & (self._dropped - 1) == 0:
-            logger.warning(
-                "{}, session {}: a bad {} was dropped ({} so far): {}",
-                self._identity, self._session_id, what, self._dropped, mask(why, self._secrets),
-            )  # fmt: skip
+            text = (
+                f"session {self._session_id}: a bad {what} was dropped ({self._dropped} so far): "
+            )
+            with suppress(Exception):  # nothing may be raised into the provider
+                self._listener.dropped(self._identity, text + mask(why, self._secrets))

@@ -83,6 +83,7 @@ class Attempt:
                 output=lambda *line: None,
                 ticket=lambda identity: SwarmTicket("127.0.0.1:1", "token"),
                 is_over=lambda: False,
+                dropped=lambda identity, text: None,
             ),
         )
 
