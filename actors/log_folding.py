@@ -29,6 +29,8 @@ VARIETY_MAX = 8
 """Of one node's failures, so many are told apart; a cloud may give each a number of its own."""
 
 STEPS_MAX = 64
+"""Of one node since it was news last, so many different steps are written and remembered: the texts
+come from clouds and commands, and need never repeat."""
 
 _VARYING = re.compile(r"the node is lost: |, next try in .*|; its last output: .*", re.DOTALL)
 """A node that ends is told as failed and as lost, and which comes first is chance."""

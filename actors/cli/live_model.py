@@ -107,7 +107,7 @@ def _progress(moment: Moment) -> Line:
         done, whole = moment.memory.most - counts.leaving, moment.memory.most
     width = max(BAR_MIN, min(BAR_MAX, moment.size.columns // 4))
     # A bar is full only when all is done.
-    full = width if done >= whole else min(width - 1, width * done // max(1, whole))
+    full = width if done >= whole else width * done // whole
     on, off = ("\u2588", "\u2591") if moment.unicode else ("#", "-")
     news = [(f"{done} of {whole} {'gone' if draining else 'ready'}", Tone.PLAIN)]
     news += [
@@ -191,7 +191,7 @@ def _folded(
         if cost > room:
             break
         if node.last_error is not None:
-            cost = min(cost + 1, room)  # The error has a line of its own, unless it is the last.
+            cost += 1  # The error has a line of its own; the last one's may have no room.
         shown.add(str(node.node))
         named.add(node.group)
         room -= cost

@@ -95,7 +95,7 @@ class ShapeNews:
             f"  {one_line(node.node)} begins anew in {format_duration(node.until - status.at)}, "
             "the wait after its earlier failure"
             for node in status.nodes
-            if node.desired and state_of(node) == "backing off"
+            if state_of(node) == "backing off"
             if node.until is not None and node.until > status.at
         ]
         if more := len(lines) - WAITS_NAMED_MAX:
