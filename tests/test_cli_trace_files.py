@@ -12,7 +12,7 @@ import pytest
 
 from cluster_reconciler.actors.cli.trace_document import TraceSummary
 from cluster_reconciler.actors.stepping_words import group, shape
-from tests.trace_kit import Recording, Said, trace
+from tests.trace_kit import Recording, Said, damage_header, trace
 
 TORN = b'{"type":"message","sequence":99,"at":"2026-01-0'
 
@@ -206,3 +206,17 @@ def test_a_pipe_is_read_and_a_reader_that_goes_away_ends_it(log: Path) -> None:
         assert process.wait(timeout=60) == 141
     assert b"Traceback" not in errors
     assert cat.returncode != 0
+
+
+def test_a_header_whose_shape_is_refused_is_told(log: Path) -> None:
+    damage_header(log)
+    text = (
+        f"{log} is no sound trace, its header's shape is refused: "
+        "group 'worker' belongs to run 7, its shape to run 9"
+    )
+    documents = [trace(log, *flags) for flags in (("--json",), ("--summary", "--json"))]
+    assert [trace(log), trace(log, "--summary")] == [Said(2, "", text + "\n")] * 2
+    assert [
+        (said.code, said.err, msgspec.json.decode(said.out, type=TraceSummary))
+        for said in documents
+    ] == [(2, text + "\n", TraceSummary(str(log), 2, error=text))] * 2

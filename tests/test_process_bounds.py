@@ -16,6 +16,7 @@ from cluster_reconciler.executors.node import reports
 from cluster_reconciler.executors.provider import LeaseState, ProviderError
 from cluster_reconciler.executors.providers.process import Containment, ProcessProvider, leases
 from cluster_reconciler.executors.providers.process.processes import processes_of_lease
+from cluster_reconciler.executors.providers.process.provider import default_state_dir
 from cluster_reconciler.messages import BootSpec, RunId
 from tests.process_kit import CONTAINMENTS, Ground, Node, wait_until
 
@@ -270,3 +271,25 @@ def test_a_state_directory_has_one_name(tmp_path: Path) -> None:
 
     assert ground.destroy(node)
     ground.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "below"),
+    [
+        ("/elsewhere", "/elsewhere"),
+        ("relative", "/home/me/.local/state"),
+        ("~/state", "/home/me/.local/state"),
+        ("", "/home/me/.local/state"),
+        (None, "/home/me/.local/state"),
+    ],
+)
+def test_a_state_home_that_is_not_absolute_is_ignored(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, below: str
+) -> None:
+    """As the XDG base directory specification asks."""
+    monkeypatch.setenv("HOME", "/home/me")
+    if given is None:
+        monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    else:
+        monkeypatch.setenv("XDG_STATE_HOME", given)
+    assert default_state_dir() == Path(below, "cluster-reconciler")

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import cast
 
+import msgspec
 from msgspec import Struct
 
 from cluster_reconciler.actors.cli.main import main
@@ -206,6 +207,14 @@ def outcome_of(effect: PlannedEffect) -> OperationOutcome:
             return BootstrapCancelled()
         case DestroyLease():
             return LeaseDestroyed()
+
+
+def damage_header(path: Path) -> None:
+    """Let its shape name another run than its groups do, as no writer does."""
+    header, rest = path.read_bytes().split(b"\n", 1)
+    fields = msgspec.json.decode(header)
+    fields["shape"]["run_id"] = 9
+    path.write_bytes(msgspec.json.encode(fields) + b"\n" + rest)
 
 
 def random_life(path: Path, seed: int, moves: int = 120, nodes: int = 6) -> Path:

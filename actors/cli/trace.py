@@ -30,7 +30,7 @@ from cluster_reconciler.actors.cli.trace_words import TraceWords, header_lines
 from cluster_reconciler.actors.cli.words import counted, one_line
 from cluster_reconciler.actors.replay import Replay
 from cluster_reconciler.actors.trace import TraceError, TraceHeader, TraceLine, TraceTorn
-from cluster_reconciler.messages import ClusterShape, RunId
+from cluster_reconciler.messages import ClusterShape, RunId, ShapeRefused
 
 LINES_AT_ONCE = 500
 """So many lines go out together while the file is read; who follows gets each as it comes."""
@@ -105,11 +105,12 @@ class _Telling:
                 raise
         finally:
             self._flush()
-        self._end()
+        if not self._stopped.is_set():
+            self._end()
 
     def _items(self) -> Iterator[object]:
         if self._options.follow:
-            return follow(self._options.log, self._stopped)
+            return follow(self._options.log, self._stopped, self._output.look_for_reader)
         return read_whole(self._options.log)
 
     def _take(self, item: object) -> None:
@@ -134,7 +135,13 @@ class _Telling:
             self._output.say(f"{one_line(item.reason)}; {rest}")
 
     def _begin(self, header: TraceHeader) -> None:
-        self._replay = Replay(header, quick=True)
+        try:
+            self._replay = Replay(header, quick=True)
+        except ShapeRefused as refused:
+            name = printable(str(self._options.log))
+            raise TraceError(
+                f"{name} is no sound trace, its header's shape is refused: {refused}"
+            ) from refused
         self._reader = Reader()
         self._words = TraceWords(header.shape, colour=self._colour)
         self._matching = Matching(self._wanted)

@@ -26,7 +26,7 @@ from cluster_reconciler.actors.cli.up_following import Following
 from cluster_reconciler.actors.cli.up_forcing import force_end, how_to_force, how_to_force_shortly
 from cluster_reconciler.actors.cli.up_screen import UpScreen
 from cluster_reconciler.actors.cli.up_waiting import Stopped, Waiting
-from cluster_reconciler.actors.cli.words import counted, leftover_line, summary, waits
+from cluster_reconciler.actors.cli.words import counted, leftover_line, one_line, summary, waits
 from cluster_reconciler.actors.errors import (
     ClusterError,
     DrainIncomplete,
@@ -118,7 +118,8 @@ class UpSession:
             code = exit_codes.INVALID if self._cluster is None else exit_codes.LEFT_OR_DIED
             self._failed(_told(error))
         except Exception as error:  # noqa: BLE001  # whatever it is, the machines must go
-            code = exit_codes.LEFT_OR_DIED
+            refused = self._cluster is None and isinstance(error, (TypeError, ValueError))
+            code = exit_codes.INVALID if refused else exit_codes.LEFT_OR_DIED
             self._failed(_told(error))
         if self._following is not None:
             self._following.end()
@@ -359,4 +360,4 @@ def _told(error: Exception) -> str:
         return f"{place}{error.strerror}"
     if isinstance(error, (ClusterError, *_REFUSALS)):
         return str(error)
-    return f"{type(error).__name__}: {error}"
+    return one_line(f"{type(error).__name__}: {error}")

@@ -74,8 +74,11 @@ _open_instances: set[str] = set()
 
 def default_state_dir() -> Path:
     """Below the user's state directory."""
-    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(base).expanduser() / "cluster-reconciler"
+    base = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if not base.is_absolute():
+        # The XDG specification: a path that is not absolute is to be ignored.
+        base = Path("~/.local/state").expanduser()
+    return base / "cluster-reconciler"
 
 
 class ProcessProvider:
