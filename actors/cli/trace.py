@@ -105,12 +105,11 @@ class _Telling:
                 raise
         finally:
             self._flush()
-        if not self._stopped.is_set():
-            self._end()
+        self._end()
 
     def _items(self) -> Iterator[object]:
         if self._options.follow:
-            return follow(self._options.log, self._stopped, self._output.look_for_reader)
+            return follow(self._options.log, self._stopped)
         return read_whole(self._options.log)
 
     def _take(self, item: object) -> None:
