@@ -16,7 +16,8 @@ Nothing raises out of `handle` but a defect of ours; the actor around it contain
 """
 
 from collections.abc import Callable, Collection
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from datetime import datetime
 
 import msgspec
@@ -186,21 +187,20 @@ class Driver:
     def _answer(self, asked: object, reply: "Future[object]") -> None:
         if not reply.set_running_or_notify_cancel():
             return  # The asker has given up: an update nobody knows of must not take effect.
-        try:
-            if isinstance(asked, UpdateDesired):
-                self.offer(asked.shape)
-                reply.set_result(None)
-            elif isinstance(asked, Drain):
-                reply.set_result(self.drain())
-            elif isinstance(asked, UpdateRetry):
-                self.handle(asked)
-                reply.set_result(None)
-            elif isinstance(asked, StatusQuery):
-                reply.set_result(self.status())
-            else:
-                raise TypeError(f"no answer to {type(asked).__name__}")
-        except Exception as error:  # noqa: BLE001 - whatever it is, the asker must not hang
-            reply.set_exception(error)
+        with suppress(InvalidStateError):  # The end of the cluster has answered: that stands.
+            try:
+                if isinstance(asked, UpdateDesired):
+                    self.offer(asked.shape)
+                    reply.set_result(None)
+                elif isinstance(asked, UpdateRetry):
+                    self.handle(asked)
+                    reply.set_result(None)
+                elif isinstance(asked, Drain | StatusQuery):
+                    reply.set_result(self.drain() if isinstance(asked, Drain) else self.status())
+                else:
+                    raise TypeError(f"no answer to {type(asked).__name__}")
+            except Exception as error:  # noqa: BLE001 - whatever it is, the asker must not hang
+                reply.set_exception(error)
 
     # -- folding ----------------------------------------------------------------------------------
 

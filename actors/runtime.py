@@ -7,7 +7,7 @@ the state is the driver's alone, and every wait here has an end.
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from datetime import timedelta
@@ -293,6 +293,9 @@ class Cluster:
                 f"the driver has not answered {type(message).__name__} within "
                 f"{ASK_TIMEOUT.total_seconds():g} s; it has {self._actor.depth} messages waiting"
             ) from None
+        except CancelledError:  # By `_answer_all`.
+            self._refuse_if_over()
+            raise ClusterClosed from None  # In the middle of an end that was interrupted.
         finally:
             with self._lock:
                 self._asked.discard(question)
@@ -311,9 +314,11 @@ class Cluster:
         self._assembly.subscriptions.close()
 
     def _answer_all(self, error: Callable[[], ClusterError]) -> None:
-        """Nobody else will."""
+        """Nobody else will.  A question that the driver has not begun is cancelled, so that it lets
+        that pass; `_ask` then says why."""
         with self._lock:
             asked = tuple(self._asked)
         for question in asked:
-            with suppress(Exception):  # Answered at the same moment: that answer stands.
-                question.set_exception(error())
+            if not question.cancel():
+                with suppress(InvalidStateError):  # Answered at the same moment: that stands.
+                    question.set_exception(error())

@@ -4,6 +4,7 @@ import itertools
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,11 +12,19 @@ import pytest
 from loguru import logger
 from msgspec.structs import replace
 
-from cluster_reconciler.actors import Cluster, EventKind, RetryPolicy
+from cluster_reconciler.actors import (
+    Cluster,
+    ClusterClosed,
+    ClusterStatus,
+    EventKind,
+    RetryPolicy,
+)
+from cluster_reconciler.actors.driver import Driver
 from cluster_reconciler.actors.stepping_words import group, shape
 from cluster_reconciler.executors.providers.memory import MemoryProvider
 from cluster_reconciler.executors.providers.process import ProcessProvider
 from cluster_reconciler.messages import BootSpec, ProviderKind, ShapeRefused
+from tests.process_kit import wait_until
 
 QUICK = RetryPolicy(initial_delay=timedelta(milliseconds=20), jitter=0.0)
 
@@ -92,3 +101,41 @@ def test_a_listing_that_dies_is_a_warning_and_the_check_goes_on() -> None:
         provider.remove(provider.world.leases[0].identity)
         failed = next(e for e in events if e.kind is EventKind.FAILED)
         assert "does not list its lease any more" in failed.text
+
+
+@pytest.mark.parametrize("began", [False, True], ids=["not begun", "begun"])
+def test_a_question_beside_a_close_is_answered_once_and_without_an_error_in_the_log(
+    began: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a driver that is held up: in a question, or before it takes one
+    told: list[str] = []
+    sink = logger.add(lambda line: told.append(str(line)), level="ERROR")
+    cluster = Cluster.start(shape(), providers=[MemoryProvider()], retry=QUICK)
+    reached, release = threading.Event(), threading.Event()
+    plain = Driver.status
+
+    def held(driver: Driver) -> ClusterStatus:
+        reached.set()
+        release.wait(30)
+        return plain(driver)
+
+    monkeypatch.setattr(Driver, "status", held)
+    with ThreadPoolExecutor() as pool:
+        asking: list[Future[object]] = [pool.submit(cluster.status)]
+        assert reached.wait(10)
+        if not began:
+            update = shape(group(count=2), generation=2)
+            asking.append(pool.submit(cluster.update_desired, update))
+            wait_until(lambda: cluster._actor.depth > 0, "the update is queued")
+
+        # When the cluster is closed meanwhile, and the driver goes on later
+        cluster.close(drain=False)
+        errors = [type(one.exception(timeout=10)) for one in asking]
+        release.set()
+        assert cluster._actor.ended.wait(10)
+    logger.remove(sink)
+
+    # Then each was told so, what was not begun has not happened, and nothing failed
+    assert errors == [ClusterClosed] * len(asking)
+    assert cluster._driver.desired.shape.generation == 1
+    assert (told, caplog.messages) == ([], [])
