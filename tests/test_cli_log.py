@@ -125,6 +125,20 @@ class TestATraceback:
             assert len(told) > 20
         assert log.read_text().count("Traceback (most recent call last):") == 5
 
+    def test_that_comes_again_and_again_is_told_ever_more_rarely(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        configure_log(Output(colour=False), verbose=0, quiet=False, file=None)
+
+        for _ in range(5):
+            logger.critical("actor x dies: SystemExit(3)\n{}", traceback_text(raised()))
+
+        assert [line[9:] for line in capsys.readouterr().err.splitlines()] == [
+            "CRITICAL actor x dies: SystemExit(3)",
+            "CRITICAL actor x dies: SystemExit(3) (occurrence 2)",
+            "CRITICAL actor x dies: SystemExit(3) (occurrence 4)",
+        ]
+
 
 def raised() -> BaseException:
     try:

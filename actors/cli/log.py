@@ -15,6 +15,7 @@ from loguru import logger
 
 from cluster_reconciler.actors.cli.faults import printable
 from cluster_reconciler.actors.cli.output import Output
+from cluster_reconciler.actors.trace_log import RepeatedFailureFilter
 
 if TYPE_CHECKING:
     from loguru import Message, Record
@@ -35,10 +36,15 @@ def configure_log(output: Output, *, verbose: int, quiet: bool, file: str | None
     level = "ERROR" if quiet else _LEVELS[min(verbose, len(_LEVELS) - 1)]
     logger.remove()
     _over.clear()
+    repeats = RepeatedFailureFilter()
 
     def write(message: "Message") -> None:
-        text = message.rstrip("\n")
-        output.say(text if verbose > 1 else _without_traceback(text))
+        text, record = message.rstrip("\n"), message.record
+        if verbose > 1 or not _TRACEBACK.search(text):
+            output.say(text)
+        elif count := repeats.count(_without_traceback(record["message"]), record["time"]):
+            repeated = f" (occurrence {count})" if count > 1 else ""
+            output.say(f"{_without_traceback(text)}{repeated}")
 
     def is_news(record: "Record") -> bool:
         # What happens to the cluster is told as it happens; the log need not say it again.
