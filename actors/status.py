@@ -21,6 +21,7 @@ from cluster_reconciler.decider.convergence import is_converged
 from cluster_reconciler.decider.node import is_steady, row_of
 from cluster_reconciler.executors.checked_provider import said
 from cluster_reconciler.executors.provider import DescribesNodes, Provider
+from cluster_reconciler.executors.wrong_values import kind_of
 from cluster_reconciler.messages import (
     AttemptIdentity,
     LogicalNodeId,
@@ -306,11 +307,20 @@ def _ask_all(
 
 def _details(identity: AttemptIdentity, provider: DescribesNodes) -> dict[str, str]:
     try:
-        found = msgspec.convert(provider.describe_node(identity), dict[str, str])
+        found = _described(provider.describe_node(identity))
     except BaseException as error:  # noqa: BLE001 - a status must not fail for it
         found = {"details": f"cannot be told: {said(error)}"}
     details = {one_line(name): one_line(text) for name, text in found.items()}
     return dict(islice(details.items(), DETAILS_MAX))
+
+
+def _described(answer: object) -> dict[str, str]:
+    try:
+        return msgspec.convert(answer, dict[str, str])
+    except msgspec.ValidationError:
+        is_dict = isinstance(answer, dict)
+        what = "a dict with a key or value that is no str" if is_dict else kind_of(answer)
+        return {"details": f"cannot be told: expected dict[str, str]: found {what}"}
 
 
 def _counts(nodes: tuple[NodeStatus, ...]) -> StatusCounts:

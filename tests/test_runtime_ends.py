@@ -354,9 +354,17 @@ def test_what_a_provider_says_of_its_nodes_is_checked() -> None:
         assert details() == {"log": "a\\nb\\x1b[31m"}
         provider.says = {str(number): "" for number in range(1000)}
         assert len(details()) == 32
-        for wrong in (None, {"pid": 5}, SystemExit(3), OSError("no")):
+        for wrong, why in (
+            (None, "expected dict[str, str]: found None"),
+            (
+                {"pid": 5},
+                "expected dict[str, str]: found a dict with a key or value that is no str",
+            ),
+            (SystemExit(3), "SystemExit: 3"),
+            (OSError("no"), "OSError: no"),
+        ):
             provider.says = wrong
-            assert details()["details"].startswith("cannot be told: ")
+            assert details() == {"details": f"cannot be told: {why}"}
 
 
 def test_events_of_the_past_begin_with_the_start() -> None:
