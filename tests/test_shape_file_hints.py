@@ -98,3 +98,57 @@ def test_a_first_delay_beyond_the_longest_gets_a_caution(tmp_path: Path) -> None
             "no wait is longer than max_delay"
         )
     ]
+
+
+HINTS = {
+    "boot_outside": ("a.toml", f'{TOML}[boot]\nargs = ["a"]\n', "7:1: boot", "write [groups.boot]"),
+    "mounts": (
+        "a.toml",
+        f'{TOML}[groups.boot.mounts]\nhost_path = "a"\n',
+        "7:1: groups[0].boot.mounts",
+        "write two brackets: [[groups.boot.mounts]]",
+    ),
+    "env": (
+        "a.toml",
+        f'{TOML}[groups.boot]\nenv = ["A=B"]\n',
+        "8:1: groups[0].boot.env",
+        'write a table: { NAME = "value" }',
+    ),
+    "command": (
+        "a.toml",
+        f'{TOML}[groups.boot]\nstart_swactor_command = ["sleep", "9"]\n',
+        "8:1: groups[0].boot.start_swactor_command",
+        "write the command as one text; further words may stand in args",
+    ),
+    "named_groups": (
+        "a.yaml",
+        "run_id: 1\ngroups:\n  web:\n    role: r\n",
+        "2:1: groups",
+        'for each group write "- group_id: web" in place of its name',
+    ),
+    "merge": (
+        "a.toml",
+        "run_id = 1\n<<<<<<< HEAD\na = 1\n=======\na = 2\n>>>>>>> more\n",
+        "2: expected one version of the file, found marks of a merge",
+        "remove the lines <<<<<<<, ======= and >>>>>>>",
+    ),
+    "template_toml": ("a.toml", TOML.replace("1", "{{ run }}", 1), "1:11: run_id", "template"),
+    "template_yaml": ("a.yaml", "run_id: {{ run }}\ngroups: []\n", "1:1: run_id", "template"),
+    "template_json": ("a.json", '{"run_id": {{ run }}, "groups": []}', "1:13", "template"),
+    "template_text": ("a.toml", TOML.replace("1", '"${RUN}"', 1), "1:1: run_id", "template"),
+    "list": ("a.json", '[{"group_id": "w"}]', "1:1", "with the keys run_id and groups"),
+    "backslash": (
+        "a.toml",
+        f'{TOML}[groups.boot]\nssh_user = "C:\\Users"\n',
+        "8:",
+        "in single quotes a backslash is only a backslash",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "place", "hint"), HINTS.values(), ids=HINTS)
+def test_what_is_often_meant_is_told_once_with_what_to_do(
+    name: str, text: str, place: str, hint: str
+) -> None:
+    found = told(name, text)
+    assert [(each.startswith(place), hint in each) for each in found] == [(True, True)], found

@@ -21,6 +21,14 @@ from cluster_reconciler.actors.cli.faults import (
     format_path,
     quoted,
 )
+from cluster_reconciler.actors.cli.file_hints import (
+    for_key_of_group,
+    for_named_groups,
+    for_one_table,
+    for_pairs,
+    for_template,
+    for_words,
+)
 from cluster_reconciler.actors.cli.file_meant import list_words
 from cluster_reconciler.actors.cli.file_structs import GROUPS
 from cluster_reconciler.actors.cli.file_synonyms import key_meant
@@ -78,7 +86,9 @@ class _Check:
         if not isinstance(value, dict):
             keys = ", ".join(field.encode_name for field in wanted.fields)
             table = f"a table with the keys {keys}" if path else "a table"
-            return self._fault(path, expected or table, value)
+            of_file = isinstance(value, list) and not path
+            hint = "the groups stand in a table with the keys run_id and groups"
+            return self._fault(path, expected or table, value, hint if of_file else None)
         self._around.append((path, wanted))
         unknown = self._unknown_keys(wanted, value, path)
         result: dict[str, object] = {}
@@ -110,6 +120,8 @@ class _Check:
             if outer is not None:
                 self._misplaced.add((*outer, key))
                 self._document.fault(place, of_these, found, hint=self._where(path, outer, key))
+            elif not path and (hint := for_key_of_group(self._document, key)) is not None:
+                self._document.fault(place, of_these, found, hint=hint)
             else:
                 expected = "a known key" if near is not None else of_these
                 self._document.fault(place, expected, found, near)
@@ -144,7 +156,8 @@ class _Check:
         self, wanted: inspect.DictType, value: object, path: Path, expected: str | None
     ) -> object:
         if not isinstance(value, dict):
-            return self._fault(path, expected or "a table", value)
+            hint = for_pairs(self._document, value)
+            return self._fault(path, expected or "a table", value, hint)
         result = {}
         for key, item in value.items():
             if not key or not _is_clean(key):
@@ -158,7 +171,9 @@ class _Check:
         if not isinstance(value, list):
             hint = "put it in brackets: [...]" if isinstance(value, str) and value else None
             if expected == GROUPS and value is not None:
-                hint = self._groups_words[1]
+                hint = for_named_groups(self._document, value) or self._groups_words[1]
+            elif hint is None and isinstance(wanted.item_type, inspect.StructType):
+                hint = for_one_table(self._document, path, value)
             return self._fault(path, self._called(expected or "a list"), value, hint)
         return [self.value(wanted.item_type, v, (*path, i), None) for i, v in enumerate(value)]
 
@@ -168,7 +183,8 @@ class _Check:
         expected = expected or "a string"
         if not isinstance(value, str):
             written = self._document.raw.get(path, _written(value))
-            hint = f'quote it: "{written}"' if written is not None else None
+            quote_it = f'quote it: "{written}"' if written is not None else None
+            hint = quote_it or for_words(path, value)
             return self._fault(path, expected, value, hint)
         if wanted.min_length is not None and not value:
             return self._fault(path, expected, value)
@@ -234,6 +250,7 @@ class _Check:
             hint = "give it a value, or leave an optional key out"
         if isinstance(value, str) and value[:1] in CURLY:
             hint = STRAIGHT
+        hint = for_template(value) or hint
         self._document.fault(path, expected, described(value), hint=hint)
         return _BROKEN
 

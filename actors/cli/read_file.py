@@ -23,6 +23,8 @@ DEPTH_HINT = "a shape is at most 5 levels deep"
 _READERS = {".toml": read_toml, ".yaml": read_yaml, ".yml": read_yaml, ".json": read_json}
 _FORMATS = {read_toml: "TOML", read_yaml: "YAML", read_json: "JSON"}
 _RENAME = "give the file the suffix of its format"
+_MERGE = "keep one of the two versions, and remove the lines <<<<<<<, ======= and >>>>>>>"
+_CONFLICT = ("\n<<<<<<< ", "\n=======", "\n>>>>>>> ")
 _STATEMENT = re.compile(r"^[ \t]*+(?![ \t\r#]|---|$).*$", re.MULTILINE)
 _YAML = re.compile(r"^[ \t]*(?:- +)?[A-Za-z_][\w-]*:(?:[ \t\r]|$)", re.MULTILINE)
 _TOML = re.compile(
@@ -56,6 +58,11 @@ def read_document(file: str) -> Document:
         reader(document, text)
     except RecursionError:
         document.unreadable("a shape", "a text that is nested too deeply", None, DEPTH_HINT)
+    conflict = _line_of_conflict(text)
+    if document.faults and conflict is not None:
+        # All that was found follows from it.
+        document.faults.clear()
+        document.unreadable("one version of the file", "marks of a merge", conflict, _MERGE)
     absent = document.tree is None and () not in document.lines
     if document.readable and not document.faults and (absent or document.tree == {}):
         document.unreadable("a shape with run_id and groups", "an empty file")
@@ -76,6 +83,17 @@ def _other_format(document: Document, text: str) -> str | None:
     if reader is not read_toml and _TOML.match(first[0]) and not _YAML.search(text):
         return "TOML"
     return None
+
+
+def _line_of_conflict(text: str) -> int | None:
+    """Where the two versions begin that a merge left; None: there are none."""
+    begin, between, end = _CONFLICT
+    marked = f"\n{text}"
+    start = marked.find(begin)
+    middle = marked.find(between, start) if start >= 0 else -1
+    if middle < 0 or marked.find(end, middle) < 0:
+        return None
+    return marked.count("\n", 0, start + 1)
 
 
 def _text(document: Document) -> str | None:

@@ -9,6 +9,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # public in C
 
 from cluster_reconciler.actors.cli.document import Document
 from cluster_reconciler.actors.cli.faults import BROKEN_MAX, CURLY, STRAIGHT, Path, as_written
+from cluster_reconciler.actors.cli.file_hints import UNFILLED
 from cluster_reconciler.actors.cli.json_recovery import (
     CONSTANTS,
     follows_from,
@@ -103,6 +104,8 @@ def _refuse(
         expected = "a string that ends on its line"
     elif first and first in "]}" and text[: error.pos].rstrip().endswith(","):
         hint = f"JSON has no comma before {first}"
+    elif first == "{" and text[: error.pos].endswith("{"):
+        hint = UNFILLED
     elif first.isalpha() and reason == "Expecting value":
         word = _WORD.match(rest)
         meant = CONSTANTS.get(word[0]) if word is not None else None

@@ -5,6 +5,7 @@ import tomllib
 
 from cluster_reconciler.actors.cli.document import Document
 from cluster_reconciler.actors.cli.faults import CURLY, STRAIGHT, Path, WrittenFloat, as_written
+from cluster_reconciler.actors.cli.file_hints import UNFILLED
 from cluster_reconciler.actors.cli.text_lines import TextLines
 from cluster_reconciler.actors.cli.toml_positions import toml_positions
 from cluster_reconciler.actors.cli.toml_recovery import TWICE, recover_toml
@@ -15,6 +16,7 @@ _LONG_KEY = re.compile(r"^[ \t]*\[*(?:[\w-]+[ \t]*\.[ \t]*){64}", re.MULTILINE)
 
 _CONSTANT = re.compile(r"(?:True|False|TRUE|FALSE)\b")
 
+IN_SINGLE_QUOTES = "in single quotes a backslash is only a backslash"
 _BAD_ESCAPE = "Unescaped '\\' in a string"
 _EXPECTED = (
     ("Expected '=' after a key", "an equals sign after the key"),
@@ -82,7 +84,7 @@ def _refuse(
     if reason.startswith(_BAD_ESCAPE):
         # The place is behind the backslash and its letter.
         column = max(column - 2, 1)
-        hint = "in single quotes a backslash is only a backslash"
+        hint = IN_SINGLE_QUOTES
     rest = _rest_of(text, line, column)
     hint = hint or _hint(reason, rest, text.split("\n")[line - 1][: max(column - 1, 0)])
     if reason.startswith("Unclosed") or not column:
@@ -99,6 +101,10 @@ def _hint(reason: str, rest: str, before: str) -> str | None:
         return f"write {constant[0].lower()}" if constant else "text stands in quotes"
     if reason.startswith("Expected newline") and before.endswith('"') and '"' in rest[1:-1]:
         return 'within double quotes write \\" for a quote, or put the text in single quotes'
+    if reason.startswith("Invalid hex value"):
+        return IN_SINGLE_QUOTES
+    if rest.startswith('"{') and before.endswith("{"):
+        return UNFILLED
     if reason.startswith("Invalid initial character") and before.rstrip().endswith("{"):
         return "{...} stands on one line; what needs more gets a [table] of its own"
     return None

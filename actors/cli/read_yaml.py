@@ -19,6 +19,7 @@ from cluster_reconciler.actors.cli.faults import (
     as_written,
     quoted,
 )
+from cluster_reconciler.actors.cli.file_hints import UNFILLED
 
 _PLACES_MAX = 200_000
 """An alias of an alias of an alias ... fills the memory from a few lines of text."""
@@ -259,6 +260,9 @@ class _Walk:
         self._open.add(id(node))
         try:
             if isinstance(node, yaml.MappingNode):
+                if _is_template(node):
+                    self._document.fault(path, "a value", "{{...}}", hint=UNFILLED)
+                    return UNKNOWN
                 return self._table(node, path)
             if isinstance(node, yaml.SequenceNode):
                 return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
@@ -302,6 +306,12 @@ class _Walk:
             return UNKNOWN
         self._document.raw[path] = text
         return _plain(text)
+
+
+def _is_template(node: yaml.MappingNode) -> bool:
+    """Whether it is `{{ name }}`: to YAML a table whose key is a table."""
+    keys = [key for key, _ in node.value]
+    return len(keys) == 1 and node.flow_style is True and isinstance(keys[0], yaml.MappingNode)
 
 
 def _plain(text: str) -> object:
