@@ -21,13 +21,14 @@ DEADLINE_S = 60.0
 class Following:
     """A running `trace --follow`; what it prints goes to files, so that it can be watched."""
 
-    def __init__(self, log: Path, *flags: str) -> None:
+    def __init__(self, log: Path, *flags: str, out: int | None = None) -> None:
+        """`out`: what it prints goes there, instead of to its file."""
         self._out, self._err = log.with_name("out"), log.with_name("err")
         command = [sys.executable, "-m", "cluster_reconciler.actors", "trace", str(log)]
-        with self._out.open("wb") as out, self._err.open("wb") as err:
+        with self._out.open("wb") as file, self._err.open("wb") as err:
             self.process = subprocess.Popen(
                 [*command, "--follow", *flags],
-                stdout=out,
+                stdout=file if out is None else out,
                 stderr=err,
                 env={**os.environ, "TZ": "UTC"},
                 start_new_session=True,
@@ -184,3 +185,29 @@ def test_with_summary_it_sums_up_what_came_until_the_interrupt(
     assert following.interrupt() == 0
     summary = msgspec.json.decode(following.out, type=TraceSummary)
     assert (summary.exit_code, [node.phase for node in summary.nodes]) == (0, ["ready"])
+
+
+@pytest.mark.parametrize("begun_only", [False, True], ids=["it rests", "no header yet"])
+@pytest.mark.parametrize("flags", [(), ("--summary",), ("--node", "nobody")])
+def test_a_reader_that_goes_away_ends_it_though_nothing_more_comes(
+    tmp_path: Path, begun: list[Following], flags: tuple[str, ...], begun_only: bool
+) -> None:
+    # Given a file that does not grow, and somebody who reads what is told of it
+    run = Recording(tmp_path / "run.jsonl", shape())
+    run.begin()
+    whole = run.close().read_bytes()
+    run.path.write_bytes(whole[:50] if begun_only else whole)
+    read_end, write_end = os.pipe()
+    following = Following(run.path, *flags, out=write_end)
+    begun.append(following)
+    os.close(write_end)
+
+    # When the reader goes (at once, or after the first line)
+    if not begun_only and "--summary" not in flags:
+        assert os.read(read_end, 3) == b"run"
+    os.close(read_end)
+
+    # Then it ends as one that SIGPIPE ended, and has no last word but that it follows
+    code = following.process.wait(timeout=DEADLINE_S)
+    said = {"", "read to its end; following until Ctrl-C, then comes the summary\n"}
+    assert (code, following.err in said) == (141, True)

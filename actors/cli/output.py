@@ -6,6 +6,7 @@ failed write of data is told once, and everything after it goes nowhere.
 
 import errno
 import os
+import select
 import sys
 import threading
 import time
@@ -105,6 +106,12 @@ class Output:
         except (OSError, ValueError):
             _to_nowhere(sys.stderr)
 
+    def look_for_reader(self) -> None:
+        """For who has nothing to write for long: a reader that has gone is told as by a write."""
+        with self._lock:
+            if not self._gone and _has_no_reader(sys.stdout):
+                self._lose(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
+
     def _write(self, text: str) -> None:
         if self._gone:
             return
@@ -113,9 +120,12 @@ class Output:
                 raise OSError(errno.EBADF, "it is closed")
             _write_whole(sys.stdout, text)
         except OSError as error:
-            self._gone = True
-            _to_nowhere(sys.stdout)
-            self.lost(error)
+            self._lose(error)
+
+    def _lose(self, error: OSError) -> None:
+        self._gone = True
+        _to_nowhere(sys.stdout)
+        self.lost(error)
 
 
 def stdout_is_closed() -> bool:
@@ -167,6 +177,18 @@ def _waits(stream: TextIO) -> bool:
         return os.get_blocking(stream.fileno())
     except (OSError, ValueError, AttributeError):
         return True  # It is no file.
+
+
+def _has_no_reader(stream: TextIO | None) -> bool:
+    """A pipe or socket whose other end is closed, or a terminal that has gone; a file never."""
+    if stream is None:
+        return False
+    watch = select.poll()
+    try:
+        watch.register(stream.fileno(), 0)  # Nothing to wait for: these two are always told.
+    except (OSError, ValueError, AttributeError):
+        return False  # It is no file.
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in watch.poll(0))
 
 
 def _same_terminal() -> bool:

@@ -105,11 +105,12 @@ class _Telling:
                 raise
         finally:
             self._flush()
-        self._end()
+        if not self._stopped.is_set():
+            self._end()
 
     def _items(self) -> Iterator[object]:
         if self._options.follow:
-            return follow(self._options.log, self._stopped)
+            return follow(self._options.log, self._stopped, self._output.look_for_reader)
         return read_whole(self._options.log)
 
     def _take(self, item: object) -> None:

@@ -7,7 +7,7 @@ is not its business.
 import os
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -116,9 +116,10 @@ def read_whole(path: Path) -> Iterator[Item]:
         raise TraceError(f"{printable(str(path))} is no trace: {error}") from error
 
 
-def follow(path: Path, stopped: threading.Event) -> Iterator[Item]:
+def follow(path: Path, stopped: threading.Event, resting: Callable[[], None]) -> Iterator[Item]:
     """The same, and what is added later, until `stopped`, or until the file is gone.  Whenever it
-    has read all there is, it says so once.
+    has read all there is, it says so once; while nothing more comes it calls `resting`, every
+    `POLL_S`.
 
     Raises:
         TraceError: as above; a broken last line is none, its rest may follow.
@@ -130,19 +131,20 @@ def follow(path: Path, stopped: threading.Event) -> Iterator[Item]:
         is_empty = path.exists() and path.stat().st_size == 0
         header = None if is_empty else next(read_whole(path), None)
         if not isinstance(header, TraceHeader):
+            resting()
             stopped.wait(POLL_S)  # Its first line is being written.
             continue
         if begun:
             yield BegunAnew()
         yield header
         begun = True
-        yield from _lines(path, stopped)
+        yield from _lines(path, stopped, resting)
         if not path.exists():
             yield Gone()
             return
 
 
-def _lines(path: Path, stopped: threading.Event) -> Iterator[Item]:
+def _lines(path: Path, stopped: threading.Event, resting: Callable[[], None]) -> Iterator[Item]:
     """Until the file is another one."""
     number, rest, waiting = 1, b"", False
     try:
@@ -167,6 +169,7 @@ def _lines(path: Path, stopped: threading.Event) -> Iterator[Item]:
                     yield CaughtUp()
                 if _is_another(path, file.fileno(), file.tell()):
                     return
+                resting()
                 stopped.wait(POLL_S)
     except OSError as error:
         raise TraceError(f"{printable(str(path))} cannot be read: {_why(error)}") from error
