@@ -170,7 +170,10 @@ BROKEN = [
         """\
 [1]""",
         [
-            "shape.json:1:1: expected a table, found a list; the groups stand in a table with the keys run_id and groups",
+            (
+                "shape.json:1:1: expected a table, found a list; the groups stand in a table with "
+                "the keys run_id and groups"
+            ),
         ],
         id="wrong_top",
     ),

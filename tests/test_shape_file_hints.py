@@ -136,6 +136,12 @@ HINTS = {
     "template_yaml": ("a.yaml", "run_id: {{ run }}\ngroups: []\n", "1:1: run_id", "template"),
     "template_json": ("a.json", '{"run_id": {{ run }}, "groups": []}', "1:13", "template"),
     "template_text": ("a.toml", TOML.replace("1", '"${RUN}"', 1), "1:1: run_id", "template"),
+    "colon": (
+        "a.yaml",
+        "run_id: 1\ngroups: []\nretry:\n  jitter:1\n",
+        "3:1: retry",
+        "write a space after the colon",
+    ),
     "list": ("a.json", '[{"group_id": "w"}]', "1:1", "with the keys run_id and groups"),
     "backslash": (
         "a.toml",

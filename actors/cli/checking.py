@@ -27,6 +27,7 @@ from cluster_reconciler.actors.cli.file_hints import (
     for_one_table,
     for_pairs,
     for_template,
+    for_unspaced,
     for_words,
 )
 from cluster_reconciler.actors.cli.file_meant import list_words
@@ -87,8 +88,9 @@ class _Check:
             keys = ", ".join(field.encode_name for field in wanted.fields)
             table = f"a table with the keys {keys}" if path else "a table"
             of_file = isinstance(value, list) and not path
-            hint = "the groups stand in a table with the keys run_id and groups"
-            return self._fault(path, expected or table, value, hint if of_file else None)
+            hint: str | None = "the groups stand in a table with the keys run_id and groups"
+            hint = hint if of_file else for_unspaced(self._document, path, value)
+            return self._fault(path, expected or table, value, hint)
         self._around.append((path, wanted))
         unknown = self._unknown_keys(wanted, value, path)
         result: dict[str, object] = {}

@@ -13,6 +13,8 @@ from cluster_reconciler.actors.cli.file_structs import GroupEntry
 
 UNFILLED = "a template was not filled in; write the value itself"
 _TEMPLATE = re.compile(r"\$\{\w+\}|\$\w+|\{\{.*\}\}|<%.*%>|<[A-Za-z_]+>")
+UNSPACED = "write a space after the colon"
+_UNSPACED = re.compile(r"[A-Za-z_][\w-]*:\S+")
 _GROUP_KEYS = frozenset(GroupEntry.__struct_fields__)
 _TABLES_OF_GROUP = ("shape", "boot", "swarm_join")
 _OF_VARIABLES = {
@@ -40,6 +42,12 @@ def for_key_of_group(document: Document, key: str) -> str | None:
     if format_of(document) == ".toml" and key in _TABLES_OF_GROUP:
         return f"write [groups.{key}], below the [[groups]] that it belongs to"
     return "it is a key of a group; move it there"
+
+
+def for_unspaced(document: Document, path: Path, value: object) -> str | None:
+    """Of a key and its value that YAML takes for one word, where they are all of a table."""
+    is_unspaced = path in document.raw and isinstance(value, str)
+    return UNSPACED if is_unspaced and _UNSPACED.fullmatch(str(value)) else None
 
 
 def for_pairs(document: Document, value: object) -> str | None:
