@@ -154,6 +154,14 @@ class TestNodes:
             "web: 1 of 2 ready, 1 leaving"
         )
 
+    def test_nor_among_the_other_groups(self) -> None:
+        # given a failing node for each line, and a group that is folded
+        nodes = [failing(f"web-{i}") for i in range(9)]
+        others = [ready(f"g{g}-0") for g in range(5)]
+        going = replace(leaving("g0-1"), ready=True)
+
+        assert "5 other groups: 5 of 6 ready" in shown(status(*nodes, *others, going), lines=11)
+
     @pytest.mark.parametrize(
         ("node", "rests", "tone"),
         [
