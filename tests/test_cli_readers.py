@@ -53,6 +53,18 @@ def test_a_closed_pipe_drains(run: Run) -> None:
     assert "Traceback" not in errors
 
 
+def test_a_reader_that_goes_while_nothing_happens_is_noticed(run: Run) -> None:
+    # given a cluster at rest, of which nothing more is to be told
+    up = run()
+    up.wait_for("converged: ")
+    # when the reader goes
+    assert up.process.stdout is not None
+    up.process.stdout.close()
+    # then it drains, without waiting for something to tell
+    assert up.process.wait(timeout=30) == 141
+    assert "drained: nothing is left" in up.errors.read_text()
+
+
 def test_a_document_that_nobody_reads_is_not_success(run: Run) -> None:
     up = run("--once", "--json")
     assert up.process.stdout is not None

@@ -107,10 +107,15 @@ class Output:
             _to_nowhere(sys.stderr)
 
     def look_for_reader(self) -> None:
-        """For who has nothing to write for long: a reader that has gone is told as by a write."""
-        with self._lock:
+        """For who has nothing to write for long: a reader that has gone is told as by a write.
+        Never waits: whoever writes just now will see it."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
             if not self._gone and _has_no_reader(sys.stdout):
                 self._lose(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
+        finally:
+            self._lock.release()
 
     def _write(self, text: str) -> None:
         if self._gone:

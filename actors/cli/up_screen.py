@@ -46,6 +46,10 @@ class UpScreen:
         """Prose goes to a person, not to a file or a program."""
         return self._output.stderr_is_terminal
 
+    def look_for_reader(self) -> None:
+        """While there is nothing to tell: notice that nobody reads any more."""
+        self._output.look_for_reader()
+
     @property
     def following(self) -> bool:
         """The live view is there: it says what nodes wait for."""

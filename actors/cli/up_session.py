@@ -166,7 +166,7 @@ class UpSession:
             limit = ONCE_TIMEOUT
         converging: Job[ClusterStatus] | None = self._converging(cluster, limit)
         while True:
-            self._waiting.news(converging)
+            self._waiting.news(converging, self._screen.look_for_reader)
             if self._waiting.file_changed:
                 self._waiting.file_changed = False
                 if self._follow(cluster) and converging is None:

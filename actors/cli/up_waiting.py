@@ -87,13 +87,13 @@ class Waiting:
         self._ended.discard(job)
         return job.result()
 
-    def news(self, job: Job[T] | None) -> None:
+    def news(self, job: Job[T] | None, idle: Callable[[], None] | None = None) -> None:
         """Wait until the job has ended, the file has changed, or, when there is no job that would
-        say why, the cluster has ended.  Raises Stopped."""
+        say why, the cluster has ended.  `idle` is called now and then.  Raises Stopped."""
         while not self.file_changed and not self.has_ended(job):
             if job is None and self.events_ended:
                 return
-            self._take(True, None)
+            self._take(True, idle)
 
     def has_ended(self, job: Job[T] | None) -> bool:
         """Whether its result can be taken."""
