@@ -277,17 +277,17 @@ def test_a_state_directory_has_one_name(tmp_path: Path) -> None:
     ("given", "below"),
     [
         ("/elsewhere", "/elsewhere"),
-        ("relative", "/home/me/.local/state"),
-        ("~/state", "/home/me/.local/state"),
-        ("", "/home/me/.local/state"),
-        (None, "/home/me/.local/state"),
+        ("relative", "/of-somebody/.local/state"),
+        ("~/state", "/of-somebody/.local/state"),
+        ("", "/of-somebody/.local/state"),
+        (None, "/of-somebody/.local/state"),
     ],
 )
 def test_a_state_home_that_is_not_absolute_is_ignored(
     monkeypatch: pytest.MonkeyPatch, given: str | None, below: str
 ) -> None:
     """As the XDG base directory specification asks."""
-    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("HOME", "/of-somebody")
     if given is None:
         monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     else:
