@@ -18,9 +18,12 @@ settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
+# Under nohup, or behind a shell's `&`, every `up` that a test starts would ignore these, too: a
+# handler is not inherited.
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
-    # Under nohup every `up` that a test starts would ignore it, too: a handler is not inherited.
     signal.signal(signal.SIGHUP, lambda _number, _frame: None)
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
