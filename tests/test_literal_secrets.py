@@ -95,7 +95,7 @@ def test_nothing_that_is_told_of_a_node_shows_what_its_shape_writes_out(
         return done.stdout + done.stderr
 
     # when they run, with all that can be told of them
-    wanted = ["--once", "--timeout", "3s", "-vvv", "--log", "log.txt", "--trace", "run.jsonl"]
+    wanted = ["--once", "--timeout", "2s", "-vvv", "--log", "log.txt", "--trace", "run.jsonl"]
     told = {
         "up": run("up", "shape.toml", *wanted, *more),
         "trace": run("trace", "run.jsonl", *more),
