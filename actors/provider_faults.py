@@ -25,8 +25,8 @@ from cluster_reconciler.messages import (
 
 _SHARERS_NAMED = 5
 _NAME_LENGTH_MAX = 200
-_SHARED_MAX = 32
-"""So many shared leases are told of; whoever has seen them needs no more."""
+_TOLD_MAX = 32
+"""So many shared leases are told of, and so many names; whoever has seen them needs no more."""
 
 _LeaseName = tuple[ProviderKind, ProviderLeaseId]
 """By the provider that was asked, whatever it calls itself."""
@@ -64,6 +64,9 @@ class ProviderFaults:
         """Look at the leases of the nodes that a message has changed."""
         for node_id in changed:
             node = nodes.get(node_id)
+            if node is None:
+                with self._lock:
+                    self._dropped.pop(node_id, None)
             lease = node.record.lease if node is not None else None
             if node is None or lease is None:
                 self._hold(node_id, None, None)
@@ -83,8 +86,9 @@ class ProviderFaults:
                 f"LeaseFacts({kind!r}, …), the name under which it was given"
             )
             with self._lock:
-                told = (kind, found) in self._misnamed
-                self._misnamed[kind, found] = text
+                told = (kind, found) in self._misnamed or len(self._misnamed) >= _TOLD_MAX
+                if not told:
+                    self._misnamed[kind, found] = text
             if not told:
                 self._tell(text)
 
@@ -114,7 +118,7 @@ class ProviderFaults:
     def _share(self, lease: _LeaseName, holders: Mapping[LogicalNodeId, NodeAttemptId]) -> None:
         with self._lock:
             told = lease in self._shared
-            if not told and len(self._shared) >= _SHARED_MAX:
+            if not told and len(self._shared) >= _TOLD_MAX:
                 return
             text = self._shared[lease] = _sharing(lease, holders)
         if not told:

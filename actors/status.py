@@ -40,6 +40,9 @@ DETAILS_MAX = 32
 
 DETAILS_LIMIT = timedelta(seconds=3)
 """So long providers are asked for the details of all nodes, and no longer."""
+UNANSWERED_MAX = 4
+"""So many threads may be stuck in one provider's answer: a status that is read for ever, of a
+provider that never answers, must not cost a thread each time."""
 
 
 class FailureNote(Struct, frozen=True, gc=False):
@@ -273,18 +276,23 @@ def described(
     able = {p.kind: p for p in providers if isinstance(p, DescribesNodes)}
     found: dict[LogicalNodeId, dict[str, str]] = {}
     over, asking = threading.Event(), []
+    untold: dict[ProviderKind, str] = {}
     for kind, provider in able.items():
+        name = f"describe-{status.run_id}-{kind}"
+        if sum(thread.name == name for thread in threading.enumerate()) >= UNANSWERED_MAX:
+            untold[kind] = f"not asked: {UNANSWERED_MAX} earlier questions are unanswered"
+            continue
+        untold[kind] = f"not told within {limit.total_seconds():g} s"
         nodes = [n for n in status.nodes if n.provider == kind and n.attempt is not None]
         work = partial(_ask_all, status.run_id, nodes, provider, found, over)
-        asking.append(threading.Thread(target=work, name=f"describe-{kind}", daemon=True))
+        asking.append(threading.Thread(target=work, name=name, daemon=True))
         asking[-1].start()
     deadline = monotonic() + limit.total_seconds()
     for thread in asking:
         thread.join(max(0.0, deadline - monotonic()))
     over.set()
-    untold = {"details": f"not told within {limit.total_seconds():g} s"}
     return tuple(
-        replace(node, details=found.get(node.node, untold))
+        replace(node, details=found.get(node.node, {"details": untold[node.provider]}))
         if node.provider in able and node.attempt is not None
         else node
         for node in status.nodes

@@ -16,7 +16,12 @@ from msgspec.structs import replace
 
 from cluster_reconciler.actors.events import ClusterEvent, EventKind
 from cluster_reconciler.actors.runtime import Cluster
-from cluster_reconciler.actors.status import ClusterStatus, NodeStatus, described
+from cluster_reconciler.actors.status import (
+    UNANSWERED_MAX,
+    ClusterStatus,
+    NodeStatus,
+    described,
+)
 from cluster_reconciler.actors.stepping_words import group, shape
 from cluster_reconciler.actors.stepping_world import SteppingWorld
 from cluster_reconciler.decider import RetryPolicy
@@ -322,10 +327,18 @@ def test_f27_a_provider_that_does_not_tell_details_holds_up_no_status() -> None:
         quick = cluster.status(details=False)
         # and when details are asked for, what is not told in time is said to be missing
         nodes = described(quick, providers, timedelta(milliseconds=100))
+        # and when they are asked for again and again, few threads are ever stuck in the answer
+        again = [described(quick, providers, timedelta(milliseconds=10)) for _ in range(10)]
+        stuck = [t for t in threading.enumerate() if t.name == "describe-7-silent"]
         never.set()
 
     assert [node.details for node in quick.nodes] == [{}, {}]
     assert [node.details for node in nodes] == [
         {"details": "not told within 0.1 s"},
+        {"name": "run 7, node t-0, attempt 2"},
+    ]
+    assert len(stuck) == UNANSWERED_MAX
+    assert [node.details for node in again[-1]] == [
+        {"details": "not asked: 4 earlier questions are unanswered"},
         {"name": "run 7, node t-0, attempt 2"},
     ]

@@ -12,7 +12,10 @@ import pytest
 from loguru import logger
 
 from cluster_reconciler.actors import Cluster, RetryPolicy
-from cluster_reconciler.actors.stepping_words import group, shape
+from cluster_reconciler.actors.clock import ManualClock
+from cluster_reconciler.actors.events import ClusterEvent
+from cluster_reconciler.actors.provider_faults import ProviderFaults
+from cluster_reconciler.actors.stepping_words import at, group, shape
 from cluster_reconciler.executors.provider import BootstrapContext, ListedLease
 from cluster_reconciler.executors.providers.memory import MemoryProvider
 from cluster_reconciler.messages import (
@@ -137,6 +140,14 @@ def test_a_lease_of_another_provider_name_is_told_once(
         assert cluster.wait_converged(timeout=10).counts.ready == 3
         until(lambda: bool(cluster.status().warnings))
         assert (cluster.status().warnings, log) == ((MISNAMED,), [MISNAMED])
+
+
+def test_a_provider_with_ever_new_names_is_told_of_for_a_while_only() -> None:
+    told: list[ClusterEvent] = []
+    faults = ProviderFaults(ManualClock(at(0)), told.append)
+    for number in range(100):
+        faults.named(ProviderKind("memory"), [ProviderKind(f"memory-{number}")])
+    assert (len(told), len(faults.warnings({}))) == (32, 32)
 
 
 @pytest.mark.parametrize(
