@@ -22,13 +22,11 @@ from cluster_reconciler.actors.clock import END_OF_TIME
 from cluster_reconciler.actors.spawning import SteppingSpawner
 from cluster_reconciler.actors.stepping import DEFAULT_START, SteppingCluster
 from cluster_reconciler.actors.stepping_calls import PausedCalls
+from cluster_reconciler.actors.stepping_oracle import check_world
 from cluster_reconciler.actors.system import ActorSystem
 from cluster_reconciler.decider import (
-    ClusterState,
     ManagedNode,
     RetryPolicy,
-    check_converged,
-    check_state,
     expand_shape,
     later,
 )
@@ -42,8 +40,6 @@ from cluster_reconciler.messages import (
     LogicalNodeId,
     NodeAttemptId,
     NodeLost,
-    NodeStage,
-    OperationKind,
 )
 
 Now = Callable[[], datetime]
@@ -263,37 +259,14 @@ class SteppingWorld:
         """Everything that must hold whenever the world is at rest.
 
         Raises:
-            AssertionError: an invariant is broken, a machine exists that the state does not know
-                of and does not look for, or an attempt has two machines or sessions.
+            AssertionError: see `stepping_oracle.check_world`.
         """
         state = self.cluster.state
-        check_state(state)
         if self._expanded.shape != self.cluster.desired:
             self._expanded = expand_shape(self.cluster.desired, self._expanded)
-        check_converged(state, self._expanded)
-        if self.check_leaks:
-            self._check_leaks(state)
-
-    def _check_leaks(self, state: ClusterState) -> None:
-        run_id = self.cluster.desired.run_id
-        accounted = {
-            AttemptIdentity(run_id, node_id, node.attempt)
-            for node_id, node in state.nodes.items()
-            if _accounts_for_a_machine(node)
-        }
-        for provider in self.providers:
-            doubles = provider.world.doubles
-            assert not doubles, f"two machines or sessions of one attempt: {sorted(doubles)}"
-            stray = provider.world.live - accounted
-            assert not stray, f"machines that nobody knows of: {sorted(stray)}"
+        live = self.live if self.check_leaks else frozenset[AttemptIdentity]()
+        doubles = frozenset(i for provider in self.providers for i in provider.world.doubles)
+        check_world(state, self._expanded, live, doubles if self.check_leaks else frozenset())
 
     def _reply(self, message: object) -> None:
         self.cluster.tell(message)
-
-
-def _accounts_for_a_machine(node: ManagedNode) -> bool:
-    """The state holds the machine, or knows that there may be one and will look."""
-    if node.record.stage is NodeStage.DESTROYED:
-        return False
-    creating = node.pending is not None and node.pending.kind is OperationKind.CREATE_LEASE
-    return node.record.lease is not None or node.retry.ambiguous_operation is not None or creating
