@@ -131,8 +131,8 @@ def _known_of(node: ManagedNode, ages: Mapping[OperationId, timedelta]) -> str:
     pending, has_lease = node.pending, node.record.lease is not None
     if pending is not None:
         age = ages.get(pending.id)
-        since = f" since {age.total_seconds():.1f} s" if age is not None else ""
-        asked = f"{pending.kind}, {pending.id}, is in flight, unanswered{since}"
+        so_far = f" for {age.total_seconds():.1f} s" if age is not None else ""
+        asked = f"{pending.kind}, {pending.id}, is in flight, unanswered{so_far}"
         if not has_lease or pending.kind is OperationKind.DESTROY_LEASE:
             return asked
         return f"{asked}; its destroy is not asked for yet"

@@ -199,10 +199,10 @@ def test_f24_the_second_ctrl_c_says_of_each_lease_what_was_asked_and_nothing_fol
     end = said[said.index("SIGINT again:") :].splitlines()
     assert end[1] == "5 leases are left, or may be:"
     assert [line.partition(" (")[2] for line in end[2:-1]] == [
-        "destroy_lease, op(1), is in flight, unanswered since N s)",
+        "destroy_lease, op(1), is in flight, unanswered for N s)",
         "its cleanup waits for its next try; last error: the cloud says no)",
-        "create_lease, op(3), is in flight, unanswered since N s)",
-        "create_lease, op(4), is in flight, unanswered since N s)",
-        "create_lease, op(5), is in flight, unanswered since N s)",
+        "create_lease, op(3), is in flight, unanswered for N s)",
+        "create_lease, op(4), is in flight, unanswered for N s)",
+        "create_lease, op(5), is in flight, unanswered for N s)",
     ]
     assert end[-1] == "the next `up` of this run names them and takes back what it can"
