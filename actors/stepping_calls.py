@@ -6,6 +6,7 @@ their turn.  It knows neither providers nor actors, and reads no clock but the o
 """
 
 import threading
+import weakref
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -16,15 +17,46 @@ HAND_OVER_LIMIT = 60.0
 
 
 class _Strand:
-    """One piece of work on its own thread."""
+    """A thread that is lent to one piece of work after another, and waits for its turn between."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self) -> None:
+        self.number = 0
+        """Of the work that it has: the order in which they began."""
+        self.work: Callable[[], object] | None = None
+        """None: the thread is to end."""
         self.until: datetime | None = None
         self.error: BaseException | None = None
         self.ended = False
-        self.go = threading.Event()
-        self.back = threading.Event()
+        self.go = threading.Lock()
+        """Free: the thread may run.  It and `back` hand the one turn to and fro."""
+        self.back = threading.Lock()
+        self.go.acquire()
+        self.back.acquire()
+
+    def loop(self) -> None:
+        """The thread's own."""
+        _current.strand = self
+        while True:
+            self.go.acquire()
+            if self.work is None:
+                return
+            try:
+                self.work()
+            except BaseException as error:  # noqa: BLE001 - raised again where it was stepped
+                self.error = error
+            self.ended = True
+            self.back.release()
+
+
+_current = threading.local()
+"""`strand`: the one that this thread is."""
+
+
+def _end(idle: list[_Strand]) -> None:
+    while idle:
+        strand = idle.pop()
+        strand.work = None
+        strand.go.release()
 
 
 class PausedCalls:
@@ -34,35 +66,25 @@ class PausedCalls:
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
         self._strands: dict[int, _Strand] = {}
-        """Those that are paused, in the order in which they began."""
-        self._current = threading.local()
+        """Those that are paused, in the order in which they paused."""
+        self._idle: list[_Strand] = []
         self._begun = 0
+        weakref.finalize(self, _end, self._idle)
 
     def run(self, work: Callable[[], object]) -> None:
         """Run the work until it ends or pauses; what it raises is raised here."""
         self._begun += 1
-        strand = _Strand(self._begun)
-
-        def body() -> None:
-            self._current.strand = strand
-            try:
-                work()
-            except BaseException as error:  # noqa: BLE001 - raised again where it was stepped
-                strand.error = error
-            strand.ended = True
-            strand.back.set()
-
-        threading.Thread(target=body, name=f"paused-call-{strand.number}", daemon=True).start()
-        self._wait(strand)
+        strand = self._idle.pop() if self._idle else self._fresh()
+        strand.number, strand.work = self._begun, work
+        self._step(strand)
 
     def pause(self, seconds: float) -> None:
         """From within the work: let the others go on until so much later."""
-        strand: _Strand = self._current.strand
+        strand: _Strand = _current.strand
         strand.until = later(self._now(), timedelta(seconds=seconds))
         self._strands[strand.number] = strand
-        strand.back.set()
-        strand.go.wait()
-        strand.go.clear()
+        strand.back.release()
+        strand.go.acquire()
 
     @property
     def due_at(self) -> datetime | None:
@@ -83,20 +105,30 @@ class PausedCalls:
         return bool(due)
 
     def release(self) -> None:
-        """Let everything go on now, whenever it is due."""
+        """Let everything go on now, whenever it is due; no thread stays behind."""
         while self._strands:
             self._resume(next(iter(self._strands.values())))
+        _end(self._idle)
 
     def _resume(self, strand: _Strand) -> None:
         del self._strands[strand.number]
         strand.until = None
-        strand.go.set()
-        self._wait(strand)
+        self._step(strand)
 
     @staticmethod
-    def _wait(strand: _Strand) -> None:
-        if not strand.back.wait(HAND_OVER_LIMIT):
+    def _fresh() -> _Strand:
+        strand = _Strand()
+        threading.Thread(target=strand.loop, name="paused-calls", daemon=True).start()
+        return strand
+
+    def _step(self, strand: _Strand) -> None:
+        """Give the strand the turn, and wait for it to come back."""
+        strand.go.release()
+        if not strand.back.acquire(timeout=HAND_OVER_LIMIT):
             raise AssertionError(f"a stepped call neither ended nor paused in {HAND_OVER_LIMIT} s")
-        strand.back.clear()
-        if strand.error is not None:
-            raise strand.error
+        if not strand.ended:
+            return
+        error, strand.error, strand.ended, strand.work = strand.error, None, False, None
+        self._idle.append(strand)
+        if error is not None:
+            raise error
