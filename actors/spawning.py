@@ -104,6 +104,18 @@ class ThreadSpawner:
         return actor
 
 
+class _SteppedActor(BehaviourActor):
+    """One that can be killed between two messages."""
+
+    doomed = False
+    """It dies instead of handling another message, as a thread does that is killed."""
+
+    def on_receive(self, message: object) -> None:
+        if self.doomed:
+            raise SystemExit("killed")
+        super().on_receive(message)
+
+
 class SteppingSpawner:
     """Actors without threads: nothing runs until `pump` is called.  Not safe for threads.
 
@@ -123,7 +135,7 @@ class SteppingSpawner:
 
     def spawn(self, name: str, behaviour: Behaviour, died: Callable[[str], None]) -> ActorHandle:
         """See `Spawner`; a name that is taken gets a number."""
-        actor = BehaviourActor(
+        actor = _SteppedActor(
             self._system, self._names.free(name), behaviour, self.ring, self._turns.append
         )
         actor.watch(died)
@@ -145,6 +157,20 @@ class SteppingSpawner:
             finally:
                 self._handling.discard(actor)
         return False
+
+    def kill(self, nth: int) -> bool:
+        """The nth of the actors that have a message to handle (counted round) dies instead of
+        handling it; False: there is none."""
+        waiting = [
+            actor
+            for actor in self._turns
+            if isinstance(actor, _SteppedActor)
+            and not actor.ended.is_set()
+            and actor not in self._handling
+        ]
+        if waiting:
+            waiting[nth % len(waiting)].doomed = True
+        return bool(waiting)
 
     def _next(self) -> BehaviourActor | None:
         places = range(len(self._turns))

@@ -25,9 +25,10 @@ from msgspec import Struct
 
 from cluster_reconciler.actors.clock import END_OF_TIME
 from cluster_reconciler.actors.spawning import SteppingSpawner
-from cluster_reconciler.actors.stepping import DEFAULT_START, SteppingCluster
+from cluster_reconciler.actors.stepping import DEFAULT_START
 from cluster_reconciler.actors.stepping_calls import PausedCalls
 from cluster_reconciler.actors.stepping_oracle import check_world
+from cluster_reconciler.actors.stepping_record import RecordedCluster
 from cluster_reconciler.actors.system import ActorSystem
 from cluster_reconciler.decider import (
     ManagedNode,
@@ -61,7 +62,7 @@ class _Clock:
 
     def __init__(self, start: datetime) -> None:
         self._start = start
-        self.cluster: SteppingCluster | None = None
+        self.cluster: RecordedCluster | None = None
 
     def now(self) -> datetime:
         return self.cluster.now if self.cluster is not None else self._start
@@ -133,11 +134,11 @@ class SteppingWorld:
             self._clock.now,
             lambda _identity: SwarmTicket("127.0.0.1:1", "a token of no swarm"),
         )
-        self.cluster = SteppingCluster(
+        self.cluster = RecordedCluster(
             shape,
+            _WayOut(self),
             retry=retry,
             start=start,
-            executor=_WayOut(self),
             safety_tick=safety_tick,
             first_attempt=first_attempt,
         )
@@ -212,8 +213,17 @@ class SteppingWorld:
             self._go_to(max(due, self.now))
         return (self.now - begun).total_seconds()
 
+    def sleep(self, seconds: float | timedelta) -> None:
+        """The whole world but its clock stands still for so long, as on a machine that is
+        suspended; then all that is due happens at once, and it settles."""
+        self.cluster.sleep(seconds)
+        self._happen()
+
     def _go_to(self, moment: datetime) -> None:
         self.cluster.advance(moment - self.now)
+        self._happen()
+
+    def _happen(self) -> None:
         due = [planned for planned in self._planned if planned.at <= self.now]
         for planned in due:
             self._planned.remove(planned)
@@ -252,15 +262,28 @@ class SteppingWorld:
         self._planned.append(_Planned(later(self.now, timedelta(seconds=seconds)), act))
         self._planned.sort(key=lambda planned: planned.at)
 
+    def may_pause(self) -> None:
+        """Calls may take time from now on, by `pause`."""
+        self._threaded = True
+
+    def pause(self, seconds: float) -> None:
+        """From within a provider's call, after `may_pause`: it takes so long."""
+        self._calls.pause(seconds)
+
+    def kill_executor(self, nth: int) -> bool:
+        """One of the executors' actors dies before it handles another message; False: there is
+        none that has a message."""
+        return self._spawner.kill(nth)
+
     def slow(
         self, calls: CallScript, seconds: float, *, times: int | None = 1, late_reply: bool = False
     ) -> None:
         """These calls take so long; `late_reply`: they have their effect at their beginning."""
-        self._threaded = True
+        self.may_pause()
 
         def fault(_call: Call, effect: Callable[[], object]) -> object:
             answer = effect() if late_reply else None
-            self._calls.pause(seconds)
+            self.pause(seconds)
             return answer if late_reply else effect()
 
         calls.play(fault, times)
