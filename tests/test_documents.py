@@ -53,6 +53,7 @@ NOT_TOLD_HERE = (
     "actors/cli/arguments.py",  # `--help` is a page of its own
     "actors/cli/read_*",  # faults of syntax, each with its place and what to write
     "actors/cli/*_recovery.py",  # likewise
+    "executors/lazy_names.py",  # what Python says itself
     "executors/secret_words.py",  # what to hide, no word of its own
     "actors/cli/faults.py",  # how a fault words what it found
     "actors/cli/live_*",  # what is seen at once, and by nobody later

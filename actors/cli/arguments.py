@@ -4,14 +4,11 @@ Nothing is opened or started here.
 """
 
 import argparse
-import platform
 from datetime import timedelta
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from cluster_reconciler.actors.cli.completion import SHELLS, NoCompletion, completion_script
 from cluster_reconciler.actors.cli.durations import parse_duration
-from cluster_reconciler.actors.cli.trace_reading import read_operation
 from cluster_reconciler.actors.cli.usage import PROGRAM, Kind, Parser, TextAsked
 
 DRAIN_TIMEOUT = timedelta(minutes=2)
@@ -170,6 +167,9 @@ def _attempt(text: str) -> int:
 
 
 def _operation(text: str) -> str:
+    # The verb's own module, which no other verb waits for.
+    from cluster_reconciler.actors.cli.trace_reading import read_operation  # noqa: PLC0415
+
     try:
         read_operation(text)
     except ValueError:
@@ -221,6 +221,10 @@ def make_parser() -> Parser:
 
 def version_text() -> str:
     """The version of this distribution and of its Python."""
+    # Who asks for something else must not wait for these.
+    import platform  # noqa: PLC0415
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+
     try:
         own = version("cluster-reconciler")
     except PackageNotFoundError:

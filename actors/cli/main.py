@@ -1,4 +1,7 @@
-"""The entry point: parses, dispatches to a verb, and lets no traceback out."""
+"""The entry point: parses, dispatches to a verb, and lets no traceback out.
+
+Each verb's modules are imported when that verb runs: nobody waits for those of the others.
+"""
 
 import sys
 import traceback
@@ -15,12 +18,7 @@ from cluster_reconciler.actors.cli.arguments import (
 from cluster_reconciler.actors.cli.encoding import as_json
 from cluster_reconciler.actors.cli.exit_codes import DONE, LEFT_OR_DIED, READER_GONE, after_signal
 from cluster_reconciler.actors.cli.output import Output, prepare_streams, stdout_is_closed
-from cluster_reconciler.actors.cli.plan import plan
-from cluster_reconciler.actors.cli.start_cluster import start_cluster
-from cluster_reconciler.actors.cli.trace import trace
-from cluster_reconciler.actors.cli.up import up
 from cluster_reconciler.actors.cli.usage import TextAsked, UsageFault, WrongUsage, asks_for_json
-from cluster_reconciler.actors.cli.validate import validate
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,16 +59,22 @@ def _wrong_usage(fault: UsageFault, *, as_document: bool) -> int:
 
 
 def _validate(words: list[str]) -> int:
+    from cluster_reconciler.actors.cli.validate import validate  # noqa: PLC0415
+
     options = make_parser().parse_args(words, ValidateOptions())
     return _to_a_reader(lambda output: validate(options, output), colour=False)
 
 
 def _plan(words: list[str]) -> int:
+    from cluster_reconciler.actors.cli.plan import plan  # noqa: PLC0415
+
     options = make_parser().parse_args(words, PlanOptions())
     return _to_a_reader(lambda output: plan(options, output), colour=not options.no_color)
 
 
 def _trace(words: list[str]) -> int:
+    from cluster_reconciler.actors.cli.trace import trace  # noqa: PLC0415
+
     options = make_parser().parse_args(words, TraceOptions())
     return _to_a_reader(lambda output: trace(options, output), colour=not options.no_color)
 
@@ -90,6 +94,9 @@ def _to_a_reader(verb: Callable[[Output], int], *, colour: bool) -> int:
 
 
 def _up(words: list[str]) -> int:
+    from cluster_reconciler.actors.cli.start_cluster import start_cluster  # noqa: PLC0415
+    from cluster_reconciler.actors.cli.up import up  # noqa: PLC0415
+
     return up(make_parser().parse_args(words, UpOptions()), start_cluster)
 
 

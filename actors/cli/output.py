@@ -11,10 +11,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Literal, Protocol, TextIO
+from typing import TYPE_CHECKING, Literal, Protocol, TextIO
 
-from rich.console import Console
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 _FULL_S = 0.01
 """After so long a full terminal is tried again; `select` is no help, it calls a full one ready."""
@@ -79,7 +80,7 @@ class Output:
             with self._lock:
                 self._write(text)
 
-    def table(self, table: Table) -> None:
+    def table(self, table: "Table") -> None:
         """A table on a terminal."""
         console = self._console()
         with console.capture() as capture:
@@ -91,7 +92,9 @@ class Output:
         """How many cells a line of the terminal that stdout is has."""
         return self._console().width
 
-    def _console(self) -> Console:
+    def _console(self) -> "Console":
+        from rich.console import Console  # noqa: PLC0415  # who writes lines need not wait for it
+
         colours: Literal["auto"] | None = "auto" if self._colour else None
         return Console(file=sys.stdout, color_system=colours, highlight=False)
 

@@ -13,15 +13,21 @@ from cluster_reconciler.actors.cli.document import Document
 from cluster_reconciler.actors.cli.faults import quoted
 from cluster_reconciler.actors.cli.read_json import read_json
 from cluster_reconciler.actors.cli.read_toml import read_toml
-from cluster_reconciler.actors.cli.read_yaml import read_yaml
 
 SIZE_MAX = 1024 * 1024
 """Bytes.  A shape of a thousand groups is a tenth of it; what is larger is another file."""
 
 DEPTH_HINT = "a shape is at most 5 levels deep"
 
-_READERS = {".toml": read_toml, ".yaml": read_yaml, ".yml": read_yaml, ".json": read_json}
-_FORMATS = {read_toml: "TOML", read_yaml: "YAML", read_json: "JSON"}
+
+def _read_yaml(document: Document, text: str) -> None:
+    from cluster_reconciler.actors.cli.read_yaml import read_yaml  # noqa: PLC0415  # brings PyYAML
+
+    read_yaml(document, text)
+
+
+_READERS = {".toml": read_toml, ".yaml": _read_yaml, ".yml": _read_yaml, ".json": read_json}
+_FORMATS = {read_toml: "TOML", _read_yaml: "YAML", read_json: "JSON"}
 _RENAME = "give the file the suffix of its format"
 _MERGE = "keep one of the two versions, and remove the lines <<<<<<<, ======= and >>>>>>>"
 _CONFLICT = ("\n<<<<<<< ", "\n=======", "\n>>>>>>> ")
@@ -78,7 +84,7 @@ def _other_format(document: Document, text: str) -> str | None:
     reader = _READERS[Path(document.file).suffix.lower()]
     if first[0].startswith("{"):
         return "JSON" if reader is read_toml else None
-    if reader is not read_yaml and _YAML.match(first[0]) and not _TOML.search(text):
+    if reader is not _read_yaml and _YAML.match(first[0]) and not _TOML.search(text):
         return "YAML"
     if reader is not read_toml and _TOML.match(first[0]) and not _YAML.search(text):
         return "TOML"

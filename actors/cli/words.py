@@ -2,10 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-
-from rich.cells import cell_len
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from cluster_reconciler.actors import mailbox_words
 from cluster_reconciler.actors.cli.durations import format_duration
@@ -14,6 +11,9 @@ from cluster_reconciler.actors.errors import LeftLease
 from cluster_reconciler.actors.events import ClusterEvent, EventKind
 from cluster_reconciler.actors.status import ClusterStatus, NodeStatus, state_of
 from cluster_reconciler.executors.provider import ListedLease
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 COLUMNS = ("NODE", "PROVIDER", "STAGE", "READY", "ATTEMPT", "AGE", "LEASE", "REMARK")
 WAITS_NAMED_MAX = 10
@@ -65,17 +65,22 @@ def aligned(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
     )
 
 
-def empty_table(columns: Sequence[str]) -> Table:
+def empty_table(columns: Sequence[str]) -> "Table":
     """One for a terminal, with nothing but the names of its columns."""
+    from rich.table import Table  # noqa: PLC0415  # who writes lines need not wait for it
+
     table = Table(box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
 
 
-def rich_table(status: ClusterStatus, width: int) -> Table:
+def rich_table(status: ClusterStatus, width: int) -> "Table":
     """The nodes for a terminal.  A node takes one line, but for its remark: where the names of the
     leases leave no room for that, they are left out."""
+    from rich.cells import cell_len  # noqa: PLC0415  # as above
+    from rich.text import Text  # noqa: PLC0415
+
     shown = list(COLUMNS)
     lines = [shown, *rows(status)]
     widths = [max(cell_len(line[i]) for line in lines) for i in range(len(shown))]
