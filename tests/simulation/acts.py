@@ -1,0 +1,139 @@
+"""Carries out a move on a world.  It chooses nothing: a move says all but what is there by then."""
+
+from datetime import timedelta
+from typing import assert_never
+
+from cluster_reconciler.actors.ports import UpdateRetry
+from cluster_reconciler.executors.providers.memory import MemoryProvider
+from cluster_reconciler.messages import (
+    DeadlineDue,
+    LogicalNodeId,
+    NodeAttemptId,
+    Trigger,
+    UpdateDesired,
+)
+from tests.simulation import moves as m
+from tests.simulation import shapes
+from tests.simulation.machines import say_again
+from tests.simulation.world import SimulatedWorld
+
+
+def act(world: SimulatedWorld, move: m.AnyMove) -> None:
+    """Do it; the world is at rest before, and need not be after."""
+    match move:
+        case m.Reshape() | m.ThereAndBack() | m.InvalidShape():
+            _offer(world, move)
+        case m.Die() | m.Remove() | m.FalseLoss() | m.News() | m.EndSession():
+            _happen_to(world, move)
+        case m.Nonsense():
+            nodes = sorted(world.cluster.state.nodes)
+            node = nodes[move.nth % len(nodes)] if nodes else LogicalNodeId("a-0")
+            attempt = world.node(node).attempt if nodes else NodeAttemptId(1)
+            world.cluster.tell(shapes.nonsense(move.kind, node, attempt))
+        case m.Sleep():
+            world.sleep(move.seconds)
+        case m.PutOff():
+            world.cluster.drive()
+            world.cluster.advance(move.seconds)
+            for _ in range(move.steps):
+                world.pump()
+        case m.KillExecutor():
+            world.cluster.drive()
+            world.kill_executor(move.nth)
+        case m.Poke():
+            _poke(world, move.what)
+        case m.Mood():
+            _change(world.providers[move.provider % len(world.providers)], move)
+        case m.OtherRetry():
+            world.policies.append(move.policy)
+            world.cluster.tell(UpdateRetry(move.policy))
+        case _:
+            assert_never(move)
+
+
+def _offer(world: SimulatedWorld, move: m.Reshape | m.ThereAndBack | m.InvalidShape) -> None:
+    match move:
+        case m.Reshape():
+            _reshape(world, move.shape, move.generations)
+            if not move.settles:
+                world.cluster.drive()
+        case m.ThereAndBack():
+            _there_and_back(world, move)
+        case m.InvalidShape():
+            _offer_invalid(world, move.fault)
+        case _:
+            assert_never(move)
+
+
+def _reshape(world: SimulatedWorld, drawn: m.ShapeDraw, generations: int) -> None:
+    kinds = [provider.kind for provider in world.providers]
+    generation = world.cluster.desired.generation + generations
+    world.cluster.tell(UpdateDesired(shapes.made(drawn, generation, kinds)))
+
+
+def _there_and_back(world: SimulatedWorld, move: m.ThereAndBack) -> None:
+    before = world.cluster.desired
+    _reshape(world, move.shape, 1)
+    if move.between is not None:
+        world.run(move.between)
+    back = shapes.again(before, before.generation + 2)
+    world.cluster.tell(UpdateDesired(back))
+
+
+def _offer_invalid(world: SimulatedWorld, fault: str) -> None:
+    accepted = world.cluster.desired
+    world.cluster.tell(UpdateDesired(shapes.invalid(fault, accepted)))  # type: ignore[arg-type]
+    world.settle()
+    found = world.cluster.desired
+    assert found is accepted, f"a shape with the fault {fault!r} was accepted: {found}"
+
+
+def _poke(world: SimulatedWorld, what: str) -> None:
+    match what:
+        case "trigger":
+            world.cluster.trigger()
+        case "triggers":
+            for message in (Trigger(), Trigger(), DeadlineDue(), DeadlineDue(judged=True)):
+                world.cluster.tell(message)
+        case "deadline":
+            world.cluster.tell(DeadlineDue())
+        case _:
+            world.lose_wake()
+
+
+def _change(provider: MemoryProvider, move: m.Mood) -> None:
+    provider.read_lag = provider.settle_time * move.lag
+    provider.endpoint_delay = timedelta(seconds=move.endpoint_delay)
+    provider.capacity = move.capacity
+    provider.creates_per_second = move.creates_per_second
+    provider.throttle_retry_after = timedelta(seconds=2)
+
+
+def _happen_to(
+    world: SimulatedWorld, move: m.Die | m.Remove | m.FalseLoss | m.News | m.EndSession
+) -> None:
+    nodes = sorted(world.cluster.state.nodes)
+    if not nodes:
+        return
+    node = nodes[move.nth % len(nodes)]
+    identity = world.identity(node)
+    provider = world.provider_named(world.node(node).record.desired.provider)
+    match move:
+        case m.Die(noticed=noticed):
+            provider.remove(identity)
+            if noticed is not None:
+                world.swarm.fell_silent(identity, noticed)
+        case m.Remove():
+            provider.remove(identity)
+            world.swarm.left(identity)
+        case m.FalseLoss(comes_back=seconds):
+            world.swarm.lost(identity, "its heartbeats are late")
+            world.after(seconds, lambda: provider.join(identity))
+        case m.EndSession(failure=failure):
+            provider.end_session(identity, failure)
+        case m.News():
+            context = world.context_of(node, move.attempts_ago)
+            if context is not None:
+                say_again(context, move.word)
+        case _:
+            assert_never(move)

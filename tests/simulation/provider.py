@@ -1,0 +1,183 @@
+"""The faults of a provider's calls, and what becomes of its sessions, played on a `MemoryProvider`.
+
+It decides nothing: `faults` does.  It only turns a word into what the caller sees.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+from cluster_reconciler.executors.provider import BootstrapContext, ProviderError
+from cluster_reconciler.executors.providers.memory import MemoryProvider
+from cluster_reconciler.executors.providers.memory_script import Effect, Fate, Fault, Script
+from cluster_reconciler.executors.providers.memory_world import Call, CallKind
+from cluster_reconciler.messages import (
+    AttemptIdentity,
+    BootstrapSessionSpec,
+    Disposition,
+    EndpointLookup,
+    LeaseAbsent,
+    LeaseCreated,
+    LeaseFacts,
+    ProviderKind,
+    ProviderLeaseId,
+)
+
+PAUSES = (5.0, 31.0, 121.0, 400.0)
+"""Seconds that a slow call takes."""
+RETRY_AFTER = 90.0
+GARBAGE = (
+    17,
+    "yes",
+    ["a", "list"],
+    {"lease": None},
+    LeaseFacts(ProviderKind("p0"), ProviderLeaseId("\ud800")),
+    LeaseCreated(17),  # type: ignore[arg-type]  # that is its point
+)
+
+
+class World(Protocol):
+    """What a fault needs of the world around it."""
+
+    def call_fault(self, call: Call, provider: MemoryProvider) -> str | None:
+        """What goes wrong with this call."""
+
+    def session_fate(self, call: Call, provider: MemoryProvider) -> str | None:
+        """What becomes of the session that it starts; None: it joins."""
+
+    def endpoint_is_late(self, identity: AttemptIdentity) -> bool:
+        """Whether a create does not tell the endpoint."""
+
+    def drawn(self, call: Call, what: str, end: int) -> int:
+        """A number of this call's own."""
+
+    def pause(self, seconds: float) -> None:
+        """The call takes so long."""
+
+    def late_effect(self, provider: MemoryProvider, effect: Callable[[], object]) -> None:
+        """The effect comes after the call has ended."""
+
+    def remember(self, context: BootstrapContext) -> None:
+        """A session is about to be started."""
+
+    def excuse(self, identity: AttemptIdentity) -> None:
+        """A lie was told about this attempt's machine."""
+
+
+class SimulatedProvider(MemoryProvider):
+    """A memory provider that remembers whom it ever started, to let them speak again."""
+
+    def __init__(
+        self, kind: str, now: Callable[[], datetime], settle_time: float, world: World
+    ) -> None:
+        super().__init__(kind, now=now, settle_time=settle_time, history_max=1_000)
+        self.script = FaultyScript(world, self)
+        self._world = world
+
+    def start_bootstrap(self, session: BootstrapSessionSpec, context: BootstrapContext) -> None:
+        """See `Provider`."""
+        self._world.remember(context)
+        super().start_bootstrap(session, context)
+
+
+class FaultyScript(Script):
+    """A script that the world writes, call by call."""
+
+    def __init__(self, world: World, provider: MemoryProvider) -> None:
+        super().__init__()
+        self._world = world
+        self._provider = provider
+
+    def awaits(self, kind: CallKind, identity: AttemptIdentity) -> bool:
+        """See `Script`."""
+        return kind is CallKind.LOOKUP_ENDPOINT and self._world.endpoint_is_late(identity)
+
+    def fate_of(self, call: Call) -> tuple[Fate, str]:
+        """See `Script`."""
+        fate = self._world.session_fate(call, self._provider)
+        return (Fate.JOINS if fate is None else Fate.NEVER_JOINS), ""
+
+    def fault_of(self, call: Call) -> Fault | None:
+        """See `Script`."""
+        what = self._world.call_fault(call, self._provider)
+        if what is None:
+            return None
+        return lambda call, effect: self._play(what, call, effect)
+
+    def _play(self, what: str, call: Call, effect: Effect) -> object:
+        match what:
+            case "refused" | "connection failed" | "refused for a while" | "token refused":
+                raise _refusal(what)
+            case "never works":
+                raise _refusal("refused")
+            case "token refused, made":
+                effect()
+                raise _refusal("token refused")
+            case "executor dies before":
+                raise SystemExit(what)
+            case "executor dies after":
+                effect()
+                raise SystemExit(what)
+            case "reply lost":
+                effect()
+                raise TimeoutError(what)
+            case "effect late":
+                self._world.late_effect(self._provider, effect)
+                raise TimeoutError(what)
+            case "slow" | "slow reply" | "slow, then lost":
+                return self._slow(what, call, effect)
+            case _:
+                return self._answer(what, call, effect)
+
+    def _slow(self, what: str, call: Call, effect: Effect) -> object:
+        seconds = PAUSES[self._world.drawn(call, "pause", len(PAUSES))]
+        if what == "slow":
+            self._world.pause(seconds)
+            return effect()
+        answer = effect()
+        self._world.pause(seconds)
+        if what == "slow, then lost":
+            raise TimeoutError(what)
+        return answer
+
+    def _answer(self, what: str, call: Call, effect: Effect) -> object:
+        match what:
+            case "garbage":
+                return GARBAGE[self._world.drawn(call, "garbage", len(GARBAGE))]
+            case "garbage, done":
+                effect()
+                return GARBAGE[self._world.drawn(call, "garbage", len(GARBAGE))]
+            case "not yet":
+                return EndpointLookup()
+            case "gone":
+                return LeaseAbsent()
+            case "unfinished":
+                return False
+            case "unfinished, done":
+                effect()
+                return False
+            case "lie":
+                assert call.identity is not None, "a listing destroys nothing"
+                self._world.excuse(call.identity)
+                return True
+            case "empty":
+                return ()
+            case "half":
+                listed = effect()
+                assert isinstance(listed, tuple), listed
+                return listed[::2]
+            case _:
+                raise AssertionError(f"no such fault: {what}")
+
+
+def _refusal(what: str) -> Exception:
+    match what:
+        case "refused":
+            return ProviderError("try later")
+        case "refused for a while":
+            return ProviderError("try much later", retry_after=RETRY_AFTER)
+        case "token refused":
+            reason = "the token belongs to a terminated instance"
+            return ProviderError(reason, Disposition.ATTEMPT_ENDING)
+        case _:
+            return ConnectionError("no route to the provider")

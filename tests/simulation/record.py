@@ -1,0 +1,56 @@
+"""The trace of a life: each message in the project's own form, hashed.  It judges nothing."""
+
+from hashlib import blake2b
+
+import msgspec
+from loguru import logger
+
+from cluster_reconciler.actors.mailbox import MailboxRecord
+from cluster_reconciler.actors.trace import SubmitAnswer
+from tests.simulation.running import Mode, run
+from tests.simulation.schedule import draw
+
+_encode = msgspec.msgpack.Encoder(order="deterministic", enc_hook=repr).encode
+
+
+class TraceDigest:
+    """Hashes every message that a driver handles, with its time, what was answered meanwhile, and
+    the fingerprint of the state after it."""
+
+    def __init__(self) -> None:
+        self._hash = blake2b(digest_size=16)
+        self.messages = 0
+
+    def take(
+        self,
+        record: MailboxRecord,
+        message: object,
+        answers: tuple[SubmitAnswer, ...],
+        fingerprint: str,
+    ) -> None:
+        """One message; a `TraceSink`."""
+        self.messages += 1
+        said = _written(message)
+        line = (record.sequence, record.at, record.sender, record.message_type, said)
+        self._hash.update(_encode((line, answers, fingerprint)))
+
+    @property
+    def hex(self) -> str:
+        """Of all so far."""
+        return self._hash.hexdigest()
+
+
+def _written(message: object) -> bytes:
+    """Nonsense cannot always be encoded; its text can."""
+    try:
+        return _encode(message)
+    except (TypeError, ValueError):
+        return repr(message).encode("utf-8", "backslashreplace")
+
+
+def digest_of(seed: int, mode: Mode, nodes: int | None = None) -> str:
+    """The fingerprint of a whole life, and how many messages it had."""
+    logger.disable("cluster_reconciler")
+    trace = TraceDigest()
+    run(draw(seed, nodes), mode, trace=trace.take)
+    return f"{trace.hex}-{trace.messages}"

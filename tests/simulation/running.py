@@ -1,0 +1,151 @@
+"""Runs one life in one mode, and says what came of it.
+
+*Safety*: all faults stay on; whatever the oracle says at each rest must hold to the end.
+*Liveness*: after the moves the faults stop; then the strongest true claim must come true within a
+computed bound (`bound`), and nothing more may happen for a day.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+from datetime import timedelta
+from enum import StrEnum, auto
+
+from msgspec import Struct
+
+from cluster_reconciler.actors.clock import END_OF_TIME
+from cluster_reconciler.actors.stepping_record import TraceSink
+from tests.simulation import liveness
+from tests.simulation.acts import act
+from tests.simulation.life import Life
+from tests.simulation.moves import AnyMove
+from tests.simulation.world import SimulatedWorld
+
+DEPTH_MAX = 2_000
+"""More messages than this in the mailbox at once, and it grows without bound."""
+LAST_STORY_LINES = 14
+FAULTS_GO_ON = 900.0
+"""Seconds that a life in safety mode goes on after its last move."""
+
+
+class Mode(StrEnum):
+    """What is to be shown."""
+
+    SAFETY = auto()
+    LIVENESS = auto()
+
+
+class Failure(Struct, frozen=True):
+    """What did not hold, and what is known of it."""
+
+    kind: str
+    text: str
+    move: str
+    """During which move, or after them all."""
+    story: tuple[str, ...]
+
+
+class Outcome(Struct, frozen=True):
+    """What came of one life in one mode."""
+
+    life: Life
+    mode: Mode
+    failure: Failure | None
+    moves: int
+    messages: int
+    virtual_seconds: float
+    counts: dict[str, int]
+    fired: dict[str, str]
+    converged_after: float | None = None
+    bound: float | None = None
+    claim: str = ""
+
+
+def run(
+    life: Life,
+    mode: Mode,
+    *,
+    moves: Collection[str] | None = None,
+    faults: Collection[str] | None = None,
+    trace: TraceSink | None = None,
+) -> Outcome:
+    """One life; `moves`, `faults`: only those of these names (None: all)."""
+    world = SimulatedWorld(life, faults)
+    world.cluster.trace = trace
+    counts: Counter[str] = Counter()
+    begun, doing, done = world.now, "the beginning", 0
+    found = liveness.Found()
+    failure: Failure | None = None
+    try:
+        world.settle()
+        for move in life.moves:
+            if moves is not None and move.name not in moves:
+                continue
+            doing = move.name
+            _one_move(world, move)
+            counts[f"move: {type(move).__name__}"] += 1
+            done += 1
+        doing = "after the moves"
+        if mode is Mode.LIVENESS:
+            found = liveness.show(world)
+        else:
+            _run_on(world, FAULTS_GO_ON)
+            _check(world)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
+        failure = Failure(type(error).__name__, str(error), doing, _story(world, str(error)))
+    finally:
+        world.faults.on = False
+        world.close()
+    counts.update(world.faults.counts)
+    return Outcome(
+        life=life,
+        mode=mode,
+        failure=failure,
+        moves=done,
+        messages=world.cluster.handled,
+        virtual_seconds=(world.now - begun).total_seconds(),
+        counts=dict(counts),
+        fired=dict(world.faults.fired),
+        converged_after=found.after,
+        bound=found.bound,
+        claim=found.claim,
+    )
+
+
+def _one_move(world: SimulatedWorld, move: AnyMove) -> None:
+    planned = (world.life.start, timedelta(seconds=move.at))
+    wait = (planned[0] - world.now) + planned[1]
+    if wait > timedelta(0):
+        _run_on(world, wait.total_seconds())
+    act(world, move)
+    world.settle()
+    _check(world)
+
+
+def _run_on(world: SimulatedWorld, seconds: float) -> None:
+    if world.now < END_OF_TIME:
+        world.run(seconds)
+
+
+def _check(world: SimulatedWorld) -> None:
+    """What must hold at rest beside what `SteppingWorld.check` says."""
+    cluster = world.cluster
+    status = cluster.status()
+    assert len(status.nodes) >= len(cluster.state.nodes), "status leaves nodes out"
+    assert cluster.depth == 0, f"{cluster.depth} messages are left in the mailbox at rest"
+    due = cluster.requeue_at
+    assert due is None or due > cluster.now or world.wake_lost or due == END_OF_TIME, (
+        f"the latest plan wants another pass at {due}, which is over: it is {cluster.now}"
+    )
+    alive = len(cluster.state.nodes) + len(world.executors.running)
+    assert world.executors.attempts <= alive, (
+        f"{world.executors.attempts} attempts are remembered by the executors, "
+        f"{alive} may have work or a future"
+    )
+
+
+def _story(world: SimulatedWorld, text: str) -> tuple[str, ...]:
+    """The last lines of the node that the failure names, or of the driver."""
+    named = [node for node in sorted(world.cluster.state.nodes) if node in text]
+    if named:
+        return tuple(world.cluster.story(named[0])[-LAST_STORY_LINES:])
+    return tuple(str(event.text) for event in world.cluster.events[-LAST_STORY_LINES:])

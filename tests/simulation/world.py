@@ -1,0 +1,301 @@
+"""The world of one life: the real driver and executors, and around them everything that goes wrong.
+
+It plays what `faults` decides and what `acts` does; it decides nothing and checks nothing that
+`SteppingWorld` does not check at every rest.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from datetime import datetime, timedelta
+from functools import partial
+from typing import cast
+
+from msgspec.structs import replace
+
+from cluster_reconciler.actors.clock import END_OF_TIME
+from cluster_reconciler.actors.lease_check import LeaseCheck
+from cluster_reconciler.actors.stepping_world import SteppingWorld
+from cluster_reconciler.executors import MemoryProvider
+from cluster_reconciler.executors.provider import BootstrapContext, ProviderError
+from cluster_reconciler.executors.providers.memory_world import Call, CallKind
+from cluster_reconciler.messages import (
+    AttemptIdentity,
+    EffectError,
+    EndpointLookup,
+    ExecutorResult,
+    LeaseDestroyed,
+    NodeLost,
+    NodeObserved,
+    OperationKind,
+    PlannedEffect,
+    ProviderKind,
+    kind_of,
+)
+from tests.simulation import shapes
+from tests.simulation.chance import Chance
+from tests.simulation.faults import (
+    CALL_FAULTS,
+    FATES,
+    NEWS,
+    REPLIES,
+    SUBMISSIONS,
+    Faults,
+)
+from tests.simulation.life import Life, ProviderDraw
+from tests.simulation.machines import Swarm, live_out
+from tests.simulation.provider import SimulatedProvider
+
+LATE = (1.0, 45.0, 300.0)
+"""Seconds by which a message is late."""
+LATE_EFFECT_SHARE = 0.09
+"""Of the settle time: how long after its call a late effect comes.  With the largest read lag it is
+still visible before the settle time is over, as a provider promises."""
+
+
+class SimulatedWorld(SteppingWorld):
+    """See the module."""
+
+    def __init__(self, life: Life, keep: Collection[str] | None = None) -> None:
+        self.life = life
+        self.chance = Chance(life.seed)
+        self.faults = Faults(self.chance, keep)
+        self._lives: dict[str, list[int]] = {}
+        """The attempts of each node, in the order in which they were first heard of."""
+        self._numbers: Counter[str] = Counter()
+        self._contexts: dict[str, list[BootstrapContext]] = {}
+        """Of every session that each node ever started, the latest last."""
+        self.policies = [life.retry]
+        """Every policy that was ever in force."""
+        self.dispatched: list[tuple[str, OperationKind]] = []
+        """The node and kind of every effect that the driver has submitted."""
+        self._provider_of: dict[AttemptIdentity, MemoryProvider] = {}
+        self.wake_lost = False
+        """A timer was lost, and no pass has set another one since."""
+        kinds = [ProviderKind(draw.kind) for draw in life.providers]
+        super().__init__(
+            shapes.made(life.shape, 1, kinds),
+            retry=life.retry,
+            start=life.start,
+            providers=lambda now: [self._provider(draw, now) for draw in life.providers],
+            safety_tick=life.safety_tick,
+            order="lifo" if self.chance.hit("lifo", 300) else "fifo",
+            first_attempt=life.first_attempt,
+        )
+        self.swarm = Swarm(self, life.grace)
+        for provider in self.providers:
+            provider.joined = self.swarm.joined
+            self._check_leases_from_now_on(provider)
+        if life.slow_calls:
+            self.may_pause()
+
+    def _provider(self, draw: ProviderDraw, now: Callable[[], datetime]) -> MemoryProvider:
+        provider = SimulatedProvider(draw.kind, now, draw.settle_time, self)
+        provider.read_lag = timedelta(seconds=draw.settle_time * draw.lag)
+        provider.endpoint_delay = timedelta(seconds=draw.endpoint_delay)
+        provider.idempotent = draw.idempotent
+        provider.capacity = draw.capacity
+        return provider
+
+    # -- names ------------------------------------------------------------------------------------
+
+    def life_number(self, node: str, attempt: int) -> int:
+        """Which attempt of its node it is, counted from 1 on as they were heard of."""
+        attempts = self._lives.setdefault(node, [])
+        if attempt not in attempts:
+            attempts.append(attempt)
+        return attempts.index(attempt) + 1
+
+    def _next_name(self, kind: str, node: str, attempt: int) -> str:
+        name = f"{kind}:{node}:{self.life_number(node, attempt)}"
+        self._numbers[name] += 1
+        return f"{name}:{self._numbers[name]}"
+
+    # -- calls ------------------------------------------------------------------------------------
+
+    def call_fault(self, call: Call, provider: MemoryProvider) -> str | None:
+        """See `provider.World`."""
+        identity = call.identity
+        options = [what for what in CALL_FAULTS[call.kind] if self._can_be(what, provider)]
+        if identity is None:
+            self._numbers[provider.kind] += 1
+            name = f"list_leases:{provider.kind}:{self._numbers[provider.kind]}"
+            return self.faults.decide(name, call.kind, self.life.rates.listings, options)
+        self._provider_of[identity] = provider
+        name = self._next_name(call.kind, identity.node, identity.attempt)
+        if call.kind is CallKind.CANCEL_BOOTSTRAP:
+            stuck = name.rpartition(":")[0]
+            if self.faults.fired.get(stuck) == "never works" and self.faults.on:
+                return "never works"
+            found = self.faults.decide(
+                stuck, call.kind, self.life.rates.calls // 3, ("never works",)
+            )
+            if found is not None:
+                return found
+        return self.faults.decide(name, call.kind, self.life.rates.calls, options)
+
+    def _can_be(self, what: str, provider: MemoryProvider) -> bool:
+        if what.startswith("slow"):
+            return self.life.slow_calls
+        if what == "effect late":
+            return provider.settle_time > timedelta(0)
+        return what != "never works"
+
+    def session_fate(self, call: Call, provider: MemoryProvider) -> str | None:
+        """See `provider.World`."""
+        identity = call.identity
+        assert identity is not None, call
+        name = self._next_name("session", identity.node, identity.attempt)
+        fate = self.faults.decide(name, "session", self.life.rates.fates, FATES)
+        if fate is not None:
+            live_out(self, provider, self.swarm, identity, fate)
+        return fate
+
+    def endpoint_is_late(self, identity: AttemptIdentity) -> bool:
+        """See `provider.World`."""
+        number = self.life_number(identity.node, identity.attempt)
+        return self.chance.hit(f"endpoint late:{identity.node}:{number}", 300)
+
+    def drawn(self, call: Call, what: str, end: int) -> int:
+        """See `provider.World`."""
+        assert call.identity is not None, call
+        node, attempt = call.identity.node, call.identity.attempt
+        name = f"{what}:{call.kind}:{node}:{self.life_number(node, attempt)}:{call.number}"
+        return self.chance.below(name, end)
+
+    def late_effect(self, provider: MemoryProvider, effect: Callable[[], object]) -> None:
+        """See `provider.World`."""
+
+        def come() -> None:
+            try:
+                effect()
+            except ProviderError:
+                self._numbers["late effect refused"] += 1
+
+        self.after(provider.settle_time.total_seconds() * LATE_EFFECT_SHARE, come)
+
+    def excuse(self, identity: AttemptIdentity) -> None:
+        """See `provider.World`."""
+        if identity in self.live:
+            self.excused.add(identity)
+
+    def remember(self, context: BootstrapContext) -> None:
+        """See `provider.World`."""
+        self._contexts.setdefault(context.identity.node, []).append(context)
+
+    def context_of(self, node: str, ago: int) -> BootstrapContext | None:
+        """That of the node's latest session, or of one so many sessions ago."""
+        contexts = self._contexts.get(node, ())
+        return contexts[-1 - ago % len(contexts)] if contexts else None
+
+    def provider_of(self, identity: AttemptIdentity) -> MemoryProvider:
+        """The provider that was asked something for this attempt."""
+        return self._provider_of[identity]
+
+    def provider_named(self, kind: str) -> MemoryProvider:
+        """The provider of that kind."""
+        return next(provider for provider in self.providers if provider.kind == kind)
+
+    def lose_wake(self) -> None:
+        """The timer of the next deadline is lost."""
+        self.wake_lost = self.cluster.lose_wake() or self.wake_lost
+
+    # -- messages ---------------------------------------------------------------------------------
+
+    def submit(self, effect: PlannedEffect) -> ExecutorResult | None:
+        """See `SteppingWorld`."""
+        self.dispatched.append((effect.node, kind_of(effect.command)))
+        attempt, sequence = effect.operation.attempt, effect.operation.sequence
+        name = f"submit:{effect.node}:{self.life_number(effect.node, attempt)}:{sequence}"
+        what = self.faults.decide(name, "submission", self.life.rates.submissions, SUBMISSIONS)
+        if what == "refused":
+            raise RuntimeError("the queue is full")
+        if what == "answered at once":
+            return ExecutorResult(effect.node, effect.operation, error=EffectError("not taken"))
+        return super().submit(effect)
+
+    def deliver(self, message: ExecutorResult | NodeObserved) -> None:
+        """See `SteppingWorld`."""
+        if isinstance(message, NodeObserved):
+            self.observed(message)
+            return
+        attempt, sequence = message.operation.attempt, message.operation.sequence
+        name = f"result:{message.node}:{self.life_number(message.node, attempt)}:{sequence}"
+        what = self.faults.decide(name, "result", self.life.rates.replies, REPLIES)
+        self._deliver(name, what, message, partial(_spoilt, message, what))
+
+    def observed(self, message: NodeObserved) -> None:
+        """News of a node, from its session or from the swarm."""
+        kind = type(message.observation).__name__
+        name = self._next_name(kind, message.node, message.attempt)
+        what = self.faults.decide(name, "news", self.life.rates.news, NEWS)
+        self._deliver(name, what, message, lambda: message)
+
+    def _deliver(
+        self,
+        name: str,
+        what: str | None,
+        message: ExecutorResult | NodeObserved,
+        spoilt: Callable[[], object],
+    ) -> None:
+        late = self.chance.pick(f"{name}/late", LATE)
+        tell = partial(self.cluster.tell, message)
+        match what:
+            case None:
+                tell()
+            case "lost":
+                pass
+            case "late":
+                self.after(late, tell)
+            case "doubled":
+                tell()
+                tell()
+            case "doubled late":
+                tell()
+                self.after(late, tell)
+            case _:
+                self.cluster.tell(spoilt())
+
+    # -- listings ---------------------------------------------------------------------------------
+
+    def _check_leases_from_now_on(self, provider: MemoryProvider) -> None:
+        check = LeaseCheck(
+            provider,
+            self.cluster.desired.run_id,
+            timedelta(seconds=self.life.lease_check),
+            self._clock,
+            known=lambda: self._known(provider),
+            is_alive=self.swarm.is_alive,
+            lost=self._missing,
+            warn=lambda _topic, _text: None,
+        )
+
+        def ask() -> None:
+            check.check_once()
+            if self.now < END_OF_TIME:
+                self.after(self.life.lease_check, ask)
+
+        self.after(self.life.lease_check, ask)
+
+    def _known(self, provider: MemoryProvider) -> list[AttemptIdentity]:
+        return [
+            AttemptIdentity(shapes.RUN, node_id, node.attempt)
+            for node_id, node in self.cluster.state.nodes.items()
+            if node.record.lease is not None and node.record.desired.provider == provider.kind
+        ]
+
+    def _missing(self, identity: AttemptIdentity, reason: str) -> None:
+        self.observed(NodeObserved(identity.node, identity.attempt, NodeLost(reason)))
+
+
+def _spoilt(message: ExecutorResult, what: str | None) -> object:
+    match what:
+        case "of the wrong kind":
+            looked_up = isinstance(message.outcome, EndpointLookup)
+            wrong = LeaseDestroyed() if looked_up else EndpointLookup()
+            return replace(message, outcome=wrong, error=None)
+        case "both":
+            return replace(message, outcome=LeaseDestroyed(), error=EffectError("and an error"))
+        case "neither":
+            return replace(message, outcome=None, error=None)
+        case _:
+            return replace(message, outcome=cast("LeaseDestroyed", "gone"), error=None)

@@ -1,0 +1,65 @@
+"""The simulation on fixed seeds, small: what `python -m tests.simulation` does by the thousand.
+
+Here only that it runs clean, that a seed is one life in every process, and that its parts do what
+they say.  What it catches is shown in `test_simulation_catches`.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from loguru import logger
+
+from tests.simulation.chance import Chance
+from tests.simulation.record import digest_of
+from tests.simulation.report import replay_command
+from tests.simulation.running import Mode, run
+from tests.simulation.schedule import draw
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Thousands of scripted failures are logged, each with its traceback: slow, and no news."""
+    logger.disable("cluster_reconciler")
+    yield
+    logger.enable("cluster_reconciler")
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("seed", range(12))
+def test_a_life_holds_what_is_claimed_of_it(seed: int, mode: Mode) -> None:
+    outcome = run(draw(seed), mode)
+    assert outcome.failure is None, f"{outcome.failure}\n{replay_command(outcome, None, None)}"
+
+
+def test_a_seed_is_one_life_byte_for_byte_in_every_process(repository: Path) -> None:
+    seeds = range(3)
+    here = [digest_of(seed, mode) for seed in seeds for mode in Mode]
+    program = (
+        "from tests.simulation.record import digest_of\n"
+        "from tests.simulation.running import Mode\n"
+        f"print(*[digest_of(seed, mode) for seed in range({len(seeds)}) for mode in Mode])"
+    )
+    for hash_seed in ("0", "1"):
+        found = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=repository,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert found.stdout.split() == here
+
+
+def test_a_choice_depends_on_its_name_alone() -> None:
+    one, other = Chance(7), Chance(7)
+    names = [f"choice/{number}" for number in range(50)]
+    forwards = {name: one.number(name) for name in names}
+    backwards = {name: other.number(name) for name in reversed(names[::2])}
+    assert backwards.items() <= forwards.items()
+    assert len(set(forwards.values())) == len(names)
+    assert forwards != {name: Chance(8).number(name) for name in names}
