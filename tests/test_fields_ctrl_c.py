@@ -138,7 +138,7 @@ def test_f24_the_first_ctrl_c_resolves_the_creates_in_flight_and_leaves_nothing(
 
 def test_f24_the_end_lists_every_lease_that_still_exists(tmp_path: Path, ups: list[Up]) -> None:
     # given a machine that its provider does not destroy
-    ups.append(up := Up(tmp_path, "--json", "--drain-timeout", "3s", behaviour="stuck"))
+    ups.append(up := Up(tmp_path, "--json", "--drain-timeout", "1s", behaviour="stuck"))
     up.wait_for("three creates are in flight")
 
     # when the user presses Ctrl-C once, and the time for the drain is over

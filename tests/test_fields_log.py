@@ -17,7 +17,7 @@ from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.messages import LogicalNodeId, NodeAttemptId
 from tests.fields_log import WAYS, FailingNodes
 
-NODES = 4
+NODES = 2
 BYTES_MAX = 10_000_000 * NODES // 500
 """The case's 10 MB are for 500 nodes."""
 

@@ -20,8 +20,8 @@ from cluster_reconciler.executors.providers.process.provider import default_stat
 from cluster_reconciler.messages import BootSpec, RunId
 from tests.process_kit import CONTAINMENTS, Ground, Node, wait_until
 
-ATTEMPTS = 40
-SETTLED = 10
+ATTEMPTS = 20
+SETTLED = 5
 
 
 @pytest.fixture(params=CONTAINMENTS)

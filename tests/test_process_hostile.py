@@ -93,7 +93,7 @@ def test_pipes_in_the_place_of_our_files_make_nobody_wait(ground: Ground) -> Non
 
 
 def test_a_folder_that_is_too_deep_for_any_name_goes_with_its_lease(ground: Ground) -> None:
-    dig = "import os\nfor _ in range(1500): os.mkdir('dddd'); os.chdir('dddd')"
+    dig = "import os\nfor _ in range(1100): os.mkdir('dddd'); os.chdir('dddd')"
     node = ground.start(f'{sys.executable} -c "{dig}"; exit 3')
     assert "exit code 3" in node.wait_lost()
 

@@ -22,7 +22,7 @@ from cluster_reconciler.executors.providers.process.run_lock import RunHeld
 from cluster_reconciler.messages import RunId
 from tests.process_kit import CONTAINMENTS, STUBBORN, wait_until
 
-ROUNDS = 6
+ROUNDS = 4
 RUN = RunId(7)
 
 RECONCILER = """
