@@ -11,7 +11,6 @@ records every operation as pending before its effect is submitted.
 
 A deadline goes to the end of the mailbox before it is judged: a result that came in time, but has
 not been read yet, wins over the expiry.  What has expired stays expired: a late result is refused.
-
 Nothing raises out of `handle` but a defect of ours; the actor around it contains even that.
 """
 
@@ -233,6 +232,7 @@ class Driver:
             name = type(observation).__name__
             self._tell(EventKind.REFUSED, node_id, f"{name} refused, {reason}", attempt)
             return
+        self._guard.fold(node_id, node, attempt, observation)
         self._put(node_id, observe(node, observation, self._host.now(), self._retry))
         self.request_pass()
 

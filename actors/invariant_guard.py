@@ -19,7 +19,13 @@ from cluster_reconciler.decider import (
     check_plan,
     check_state,
 )
-from cluster_reconciler.messages import LogicalNodeId, NodeAttemptId, PlannedEffect
+from cluster_reconciler.decider.invariants import check_correlation, check_owner
+from cluster_reconciler.messages import (
+    LogicalNodeId,
+    NodeAttemptId,
+    NodeObservation,
+    PlannedEffect,
+)
 
 
 class InvariantBroken(AssertionError):
@@ -31,16 +37,33 @@ class InvariantGuard:
 
     def __init__(self, *, on: bool) -> None:
         self._on = on
+        self._live: dict[LogicalNodeId, ManagedNode] | None = None
+        """The map that is watched: a replay gives its driver another one now and then."""
+        self._put: dict[LogicalNodeId, ManagedNode] = {}
+        """What the driver has put into it."""
 
     def plan(
         self, state: ClusterState, desired: ExpandedShape, now: datetime, plan: ReconcilePlan
     ) -> None:
         """A plan, and the state that it was made from."""
+        if self._on and state.nodes is not self._live:
+            self._live, self._put = state.nodes, dict(state.nodes)
+        self._must_hold(check_owner, state, self._put)
         self._must_hold(check_plan, state, desired, now, plan)
 
     def dispatch(self, state: ClusterState, effect: PlannedEffect) -> None:
         """An effect that is about to be submitted."""
         self._must_hold(check_dispatch, state, effect)
+
+    def fold(
+        self,
+        node_id: LogicalNodeId,
+        node: ManagedNode,
+        attempt: NodeAttemptId,
+        observation: NodeObservation,
+    ) -> None:
+        """What is about to be folded, and of which attempt it is."""
+        self._must_hold(check_correlation, node_id, node, attempt, observation)
 
     def change(
         self,
@@ -50,6 +73,10 @@ class InvariantGuard:
         next_attempts: tuple[NodeAttemptId, NodeAttemptId],
     ) -> None:
         """One node's step, and the allocator's before and after: all that one message changes."""
+        if new is not None:
+            self._put[node_id] = new
+        else:
+            self._put.pop(node_id, None)
         next_before, next_after = next_attempts
         if new is not None:
             self._must_hold(check_node, node_id, new, next_after)

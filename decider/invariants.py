@@ -8,12 +8,13 @@ Where each of the fifteen is checked:
 1. Purity: `check_plan`, the inputs are as they were; what is imported is import-linter's.
 2. Level-based: `check_plan`, the action follows from facts alone; no event is at hand there.
 3. Latest desired wins: `check_plan`, each action and each wait against the latest shape.
-4. One owner: the driver alone has the live map; not to be seen in a value.
-5. Observation emits nothing: `observe` answers with a node and has no way to emit.
+4. One owner: `check_owner`, the live map is what the driver has put there.
+5. Observation emits nothing: `observe` answers with a node and has no way to emit; that it records
+   no operation either, `check_change`.
 6. One action: `check_plan`; and each change is one step, `check_change`.
 7. Record before dispatch: `check_dispatch`; that it is recorded alone, `check_change`.
-8. Attempt correlation: `check_change`, each fact comes with the operation that can bring it;
-   that a late result is refused, the driver.
+8. Attempt correlation: `check_correlation`, what is folded is of the node's own attempt and
+   operation; `check_change`, each fact comes with the operation that can bring it.
 9. Non-reentrant: the driver asserts it at each pass.
 10. Cleanup before reuse: `check_change` (destroyed, restarted, reaped), `check_node` (destroyed),
     `check_plan` (order of cleanup).
@@ -28,6 +29,7 @@ Where each of the fifteen is checked:
 `invariants_node`, `invariants_change` and `invariants_plan` hold what is said of each.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from cluster_reconciler.decider.convergence import is_converged
@@ -36,12 +38,15 @@ from cluster_reconciler.decider.invariants_node import check_node
 from cluster_reconciler.decider.invariants_plan import KIND_OF, check_actions
 from cluster_reconciler.decider.plan import ExpandedShape, ReconcilePlan
 from cluster_reconciler.decider.reconcile import reconcile
-from cluster_reconciler.decider.state import ClusterState
+from cluster_reconciler.decider.state import ClusterState, ManagedNode
 from cluster_reconciler.messages import (
     CreateLease,
     LogicalNodeId,
     NodeAttemptId,
     NodeIntent,
+    NodeObservation,
+    OperationFailed,
+    OperationSucceeded,
     PlannedEffect,
     StartBootstrap,
 )
@@ -49,8 +54,10 @@ from cluster_reconciler.messages import (
 __all__ = [
     "check_change",
     "check_converged",
+    "check_correlation",
     "check_dispatch",
     "check_node",
+    "check_owner",
     "check_plan",
     "check_state",
     "check_step",
@@ -84,11 +91,47 @@ def check_plan(
 ) -> None:
     """Everything that must hold of a plan for the state that it was made from."""
     nodes, specs = dict(observed.nodes), dict(desired.nodes)
+    limits = dict(desired.shape.limits)
     again = reconcile(observed, desired, now)
-    assert again == plan, f"the same input gave two plans: {plan} and {again}"
-    same = observed.nodes == nodes and desired.nodes == specs
-    assert same, "reconcile has changed its input"
+    same = (observed.nodes, desired.nodes, desired.shape.limits) == (nodes, specs, limits)
+    _check_inputs_kept(same)
+    _check_same_plan(plan, again)
     check_actions(observed, desired, now, plan)
+
+
+def _check_inputs_kept(same: bool) -> None:
+    """A pure function leaves what it was given (§14.1)."""
+    assert same, "reconcile has changed its input"
+
+
+def _check_same_plan(plan: ReconcilePlan, again: ReconcilePlan) -> None:
+    """The same input gives the same plan (§14.15)."""
+    assert again == plan, f"the same input gave two plans: {plan} and {again}"
+
+
+def check_owner(observed: ClusterState, put: Mapping[LogicalNodeId, ManagedNode]) -> None:
+    """The live map holds the very nodes that the driver has put there, `put`, and no other: nobody
+    else writes to it (§14.4)."""
+    for node_id in {**observed.nodes, **put}:
+        found, own = observed.nodes.get(node_id), put.get(node_id)
+        assert found is own, f"{node_id}: changed by another than the driver: {found}, was {own}"
+
+
+def check_correlation(
+    node_id: LogicalNodeId,
+    node: ManagedNode,
+    attempt: NodeAttemptId,
+    observation: NodeObservation,
+) -> None:
+    """What is about to be folded is of the node's own attempt, and a result of the operation that
+    is pending (§14.8)."""
+    assert attempt == node.attempt, (
+        f"{node_id}: news of attempt {attempt} folded into attempt {node.attempt}"
+    )
+    if isinstance(observation, OperationSucceeded | OperationFailed):
+        pending = node.pending.id if node.pending is not None else None
+        answered = observation.operation
+        assert answered == pending, f"{node_id}: answered was {answered}, pending is {pending}"
 
 
 def check_dispatch(observed: ClusterState, effect: PlannedEffect) -> None:

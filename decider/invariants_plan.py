@@ -65,22 +65,29 @@ def check_actions(
     observed: ClusterState, desired: ExpandedShape, now: datetime, plan: ReconcilePlan
 ) -> None:
     """Everything that must hold of a plan, but for determinism."""
-    generation = desired.shape.generation
-    assert plan.observed_generation == generation, (
-        f"the plan is of generation {plan.observed_generation}, the shape of {generation}"
-    )
-    ids = [action.node for action in plan.actions]
-    assert ids == sorted(set(ids)), f"actions are not one for each node, in order: {ids}"
-    held = list(plan.held_back)
-    assert held == sorted(set(held)), f"held back are not distinct nodes, in order: {held}"
-    both = set(ids) & set(held)
-    assert not both, f"act and are held back: {sorted(both)}"
+    _check_generation(desired, plan)
+    _check_one_action_each(plan)
     for action in plan.actions:
         _check_action(observed, desired, now, action)
     _check_allocated(observed, plan)
     _check_nobody_is_forgotten(observed, desired, now, plan)
     _check_limits(observed, desired, plan)
     _check_requeue(observed, desired, now, plan)
+
+
+def _check_generation(desired: ExpandedShape, plan: ReconcilePlan) -> None:
+    found, generation = plan.observed_generation, desired.shape.generation
+    assert found == generation, f"the plan is of generation {found}, the shape of {generation}"
+
+
+def _check_one_action_each(plan: ReconcilePlan) -> None:
+    """At most one action for each node, in the order of ids (§14.6)."""
+    ids = [action.node for action in plan.actions]
+    assert ids == sorted(set(ids)), f"actions are not one for each node, in order: {ids}"
+    held = list(plan.held_back)
+    assert held == sorted(set(held)), f"held back are not distinct nodes, in order: {held}"
+    both = set(ids) & set(held)
+    assert not both, f"act and are held back: {sorted(both)}"
 
 
 # -- who acts -------------------------------------------------------------------------------------
@@ -93,7 +100,7 @@ def _check_action(
     node, spec = observed.nodes.get(node_id), desired.nodes.get(node_id)
     if isinstance(action, Insert):
         assert node is None, f"{node_id}: inserted into a slot that is taken"
-        assert action.desired == spec, f"{node_id}: inserted with an older spec {action.desired}"
+        _check_latest_spec(action, spec)
         return
     assert node is not None, f"{node_id}: nothing is there for {action}"
     meant = (
@@ -111,12 +118,18 @@ def _check_action(
     elif isinstance(action, Restart):
         assert _is_destroyed(node), f"{node_id}: Restart before destroyed; {facts_of(node)}"
         assert spec is not None, f"{node_id}: Restart of an undesired slot"
-        assert action.desired == spec, f"{node_id}: Restart with an older spec {action.desired}"
+        _check_latest_spec(action, spec)
         due = node.retry.restart_at
         assert not _is_ahead(due, now), f"{node_id}: Restart at {now}, not due before {due}"
     else:
         assert not _must_go(node, spec), f"{node_id}: an effect, expected BeginDelete"
         _check_dispatch(node_id, node, now, action.effect)
+
+
+def _check_latest_spec(action: Insert | Restart, spec: LogicalNodeSpec | None) -> None:
+    """A new attempt is of the latest desired spec, whatever was wanted before (§14.3)."""
+    name = f"{action.node}: {type(action).__name__}"
+    assert action.desired == spec, f"{name} with an older spec {action.desired}"
 
 
 def _check_dispatch(
@@ -130,11 +143,18 @@ def _check_dispatch(
     assert not _is_ahead(due, now), f"{node_id}: an effect before {due}, at {now}"
     found = f"{node_id}: {name} (adopt only: {_only_looks(command)}) is not allowed"
     if node.intent is NodeIntent.DELETING:
-        assert _cleans(node, command, now), f"{found} while deleting; {facts_of(node)}"
+        _check_cleanup_order(node, command, now, found)
     else:
         assert _strives(node, command), f"{found} while active; {facts_of(node)}"
     expected = [filled for filled in _commands(node) if type(filled) is type(command)]
     assert command in expected, f"{node_id}: expected {expected}, found {command}"
+
+
+def _check_cleanup_order(
+    node: ManagedNode, command: NodeManagerCommand, now: datetime, found: str
+) -> None:
+    """Nothing is ended before what it carries has ended (§7.2, §14.10)."""
+    assert _cleans(node, command, now), f"{found} while deleting; {facts_of(node)}"
 
 
 def _strives(node: ManagedNode, command: NodeManagerCommand) -> bool:

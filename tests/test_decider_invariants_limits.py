@@ -23,17 +23,26 @@ from cluster_reconciler.decider import (
     invariants,
     reconcile,
 )
+from cluster_reconciler.decider.invariants import check_correlation, check_owner
 from cluster_reconciler.messages import (
     BootstrapClosed,
     CreateLease,
     DestroyLease,
     LogicalNodeId,
     NodeAttemptId,
+    NodeLost,
+    NodeObservation,
+    OperationFailed,
     OperationId,
+    OperationSucceeded,
     PlannedEffect,
+    ProviderKind,
+    ProviderLimits,
 )
 from tests.decider_words import (
+    AMBIGUOUS,
     G0,
+    LEASED,
     SESSION,
     SPEC,
     T0,
@@ -65,6 +74,7 @@ from tests.test_decider_invariants_plans import (
 )
 
 G1 = LogicalNodeId("g-1")
+ATTEMPT_1 = NodeAttemptId(1)
 
 
 THREE = shape(group(count=3)).expand()
@@ -153,6 +163,24 @@ def _forgets(observed: ClusterState, *_: object) -> ReconcilePlan:
     return HONEST
 
 
+def _takes_note(_: ClusterState, desired: ExpandedShape, *__: object) -> ReconcilePlan:
+    """A decider that writes into the shape's limits."""
+    desired.shape.limits[ProviderKind("noted")] = ProviderLimits()
+    return HONEST
+
+
+def _with_fresh_limits() -> None:
+    wanted = expand_shape(shape(group(), generation=3))
+    _with("reconcile", _takes_note, lambda: check_plan(ALIKE, wanted, T0, HONEST))
+
+
+def told(
+    node: ManagedNode, observation: NodeObservation, attempt: NodeAttemptId = ATTEMPT_1
+) -> Callable[[], object]:
+    """The check of an observation of that attempt, about to be folded into the node."""
+    return lambda: check_correlation(G0, node, attempt, observation)
+
+
 def called_converged(
     node: ManagedNode | None, wanted: ExpandedShape = ONE, *, converged: bool = True
 ) -> Callable[[], object]:
@@ -175,6 +203,22 @@ OTHERS: list[Broken] = [
     (
         "reconcile has changed its input",
         lambda: _with("reconcile", _forgets, lambda: check_plan(state_of(new()), ONE, T0, HONEST)),
+    ),
+    ("reconcile has changed its input", _with_fresh_limits),
+    ("g-0: changed by another than the driver", lambda: check_owner(ALIKE, {})),
+    ("g-0: changed by another than the driver", lambda: check_owner(state_of(), ALIKE.nodes)),
+    ("g-0: changed by another than the driver", lambda: check_owner(ALIKE, {G0: new()})),
+    (
+        "g-0: news of attempt 2 folded into attempt 1",
+        told(ready(), NodeLost("gone"), NodeAttemptId(2)),
+    ),
+    (
+        "g-0: answered was op(1,7), pending is op(1,1)",
+        told(creating(), OperationSucceeded(OperationId(ATTEMPT_1, 7), LEASED)),
+    ),
+    (
+        "g-0: answered was op(1,1), pending is None",
+        told(new(), OperationFailed(OperationId(ATTEMPT_1, 1), AMBIGUOUS)),
     ),
     ("op(1,1) for a node that is not there", submitted(None, effect(CreateLease(SPEC), 1))),
     ("op(1,1) is not recorded", submitted(new(), effect(CreateLease(SPEC), 1))),
