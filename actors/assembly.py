@@ -87,6 +87,7 @@ class Assembly:
                 started_at=self.clock.now(),
                 first_attempt=takeover.first_attempt,
                 providers=[provider.kind for provider in providers],
+                check_invariants=settings.check_invariants,
             )
             if settings.trace is not None
             else None

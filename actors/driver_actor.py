@@ -25,11 +25,17 @@ class DriverActor(ContainedActor):
         self._handled = handled
         self.broken: InvariantBroken | None = None
         """The latest violation that was seen, where invariants are checked."""
+        self.raised: str | None = None
+        """What handling the latest message ended with, its type and text; None: it returned."""
 
     def on_receive(self, message: object) -> None:
         """One message; then whoever traces."""
+        self.raised = None
         try:
             self._driver.handle(message)
+        except BaseException as error:
+            self.raised = f"{type(error).__name__}: {error}"
+            raise
         finally:
             if self._handled is not None:
                 self._handled(message)

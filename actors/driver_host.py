@@ -15,10 +15,10 @@ from cluster_reconciler.actors.driver import Driver
 from cluster_reconciler.actors.driver_actor import DriverActor
 from cluster_reconciler.actors.events import ClusterEvent, EventKind
 from cluster_reconciler.actors.log_folding import LogFolding
-from cluster_reconciler.actors.ports import Asked, StatusQuery
 from cluster_reconciler.actors.subscriptions import Subscriptions
 from cluster_reconciler.actors.timers import Timers
-from cluster_reconciler.actors.trace import ExecutorCall, SubmitAnswer, TraceWriter, digest
+from cluster_reconciler.actors.trace import ExecutorCall, TraceWriter
+from cluster_reconciler.actors.trace_recording import TraceRecording
 from cluster_reconciler.decider import ReconcilePlan
 from cluster_reconciler.executors import Executors
 from cluster_reconciler.messages import (
@@ -85,13 +85,12 @@ class RuntimeHost:
         self._subscriptions = subscriptions
         self._attempt_over = attempt_over
         self._folding = LogFolding(stable_after)
-        self._answers: list[SubmitAnswer] = []
         self._sent: dict[NodeAttemptId, tuple[OperationId, datetime]] = {}
         """What was submitted last of each attempt, and when."""
         self._actor: DriverActor | None = None
         self._driver: Driver | None = None
         self._executors: Executors | None = None
-        self._trace: TraceWriter | None = None
+        self._recording: TraceRecording | None = None
 
     def connect(
         self,
@@ -102,7 +101,7 @@ class RuntimeHost:
     ) -> None:
         """Once, before the actor starts: these need the host to be made."""
         self._actor, self._driver, self._executors = actor, driver, executors
-        self._trace = trace
+        self._recording = TraceRecording(trace) if trace is not None else None
 
     # -- for the driver ---------------------------------------------------------------------------
 
@@ -119,6 +118,8 @@ class RuntimeHost:
 
     def wake_at(self, moment: datetime | None) -> None:
         """One timer: the earliest deadline."""
+        if self._recording is not None:
+            self._recording.woken_at(moment)
         if moment is None:
             self._timers.cancel("deadline")
         else:
@@ -166,27 +167,35 @@ class RuntimeHost:
         try:
             self._executors.submit(effect)
         except Exception as error:
-            self._answers.append(
-                SubmitAnswer(effect.operation, raised=str(error) or type(error).__name__)
-            )
+            if self._recording is not None:
+                self._recording.submitted(effect, error=error)
             raise
         self._sent[effect.operation.attempt] = effect.operation, self.now()
-        self._answers.append(SubmitAnswer(effect.operation))
+        if self._recording is not None:
+            self._recording.submitted(effect)
 
     def withdraw(self, operation: OperationId) -> bool:
         """See `Executors.withdraw`."""
         assert self._executors is not None, "the host is not connected"
-        withdrawn = self._executors.withdraw(operation)
-        answer = SubmitAnswer(operation, call=ExecutorCall.WITHDRAW, withdrawn=withdrawn)
-        self._answers.append(answer)
-        return withdrawn
+        return self._asked(ExecutorCall.WITHDRAW, operation, self._executors.withdraw)
 
     def expire(self, operation: OperationId) -> bool:
         """See `Executors.expire`."""
         assert self._executors is not None, "the host is not connected"
-        withdrawn = self._executors.expire(operation)
-        answer = SubmitAnswer(operation, call=ExecutorCall.EXPIRE, withdrawn=withdrawn)
-        self._answers.append(answer)
+        return self._asked(ExecutorCall.EXPIRE, operation, self._executors.expire)
+
+    def _asked(
+        self, call: ExecutorCall, operation: OperationId, ask: Callable[[OperationId], bool]
+    ) -> bool:
+        """What was answered, or raised, is part of the trace."""
+        try:
+            withdrawn = ask(operation)
+        except Exception as error:
+            if self._recording is not None:
+                self._recording.asked(call, operation, error=error)
+            raise
+        if self._recording is not None:
+            self._recording.asked(call, operation, withdrawn=withdrawn)
         return withdrawn
 
     def retire(self, attempt: NodeAttemptId) -> None:
@@ -204,23 +213,7 @@ class RuntimeHost:
 
     def handled(self, message: object) -> None:
         """After each message: a line of the trace."""
-        answers, self._answers = tuple(self._answers), []
-        trace, driver, actor = self._trace, self._driver, self._actor
-        if trace is None or driver is None or actor is None or actor.record is None:
+        recording, driver, actor = self._recording, self._driver, self._actor
+        if recording is None or driver is None or actor is None or actor.record is None:
             return
-        state = driver.state
-        touched = {node_id: state.nodes.get(node_id) for node_id in sorted(driver.touched)}
-        try:
-            fingerprint = digest((state.next_attempt_id, state.observed_generation, touched))
-        except Exception as error:  # noqa: BLE001 - a trace must not harm what it traces
-            logger.error(
-                "trace: the state after message {} has no digest: {!r}", actor.record, error
-            )
-            fingerprint = ""
-        said = message
-        if isinstance(message, Asked) and isinstance(message.message, StatusQuery):
-            return  # It changes nothing, and a live view asks several times a second.
-        if isinstance(message, Asked):
-            # A question that was given up before its turn changed nothing.
-            said = None if message.reply.cancelled() else message.message
-        trace.write(actor.record, said, answers, fingerprint)
+        recording.handled(actor.record, message, driver, actor.raised)

@@ -2,7 +2,7 @@
 
 A driver decides by its messages, their times, what its executor answered and the seed, and all of
 that stands in the trace: so the same states come out, and with them what the trace itself does not
-hold, such as which command an operation was.  Each line's digest says whether they do.  Nothing
+hold, such as which command an operation was.  Each line's marks say whether they do.  Nothing
 here touches the world: an effect is written down and goes nowhere, an answer comes from the trace.
 """
 
@@ -16,14 +16,23 @@ from msgspec.structs import replace
 from cluster_reconciler.actors.driver import Driver
 from cluster_reconciler.actors.events import ClusterEvent
 from cluster_reconciler.actors.replay_agenda import Agenda
+from cluster_reconciler.actors.replay_differences import (
+    Difference,
+    Unlike,
+    unlike_calls,
+    unlike_effects,
+    unlike_plan,
+    unlike_raised,
+    unlike_state,
+)
 from cluster_reconciler.actors.trace import (
     ExecutorCall,
     OpaqueMessage,
     SubmitAnswer,
     TraceHeader,
     TraceLine,
-    digest,
 )
+from cluster_reconciler.actors.trace_marks import effect_mark, plan_mark, state_digest
 from cluster_reconciler.decider import ClusterState, ExpandedShape, ManagedNode, ReconcilePlan
 from cluster_reconciler.messages import (
     AttemptIdentity,
@@ -35,6 +44,8 @@ from cluster_reconciler.messages import (
     RunPass,
 )
 
+__all__ = ["Difference", "NodeChange", "Replay", "Replayed"]
+
 
 class NodeChange(Struct, frozen=True, gc=False):
     """One node before and after one message; None: it was not there."""
@@ -42,18 +53,6 @@ class NodeChange(Struct, frozen=True, gc=False):
     node: LogicalNodeId
     before: ManagedNode | None
     after: ManagedNode | None
-
-
-class Difference(Struct, frozen=True):
-    """Where the replay and the trace part: from there on the replayed states are not the run's."""
-
-    line: int
-    """In the file, the header being line 1."""
-    sequence: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"line {self.line} (message {self.sequence}): {self.reason}"
 
 
 class Replayed(Struct, frozen=True):
@@ -79,7 +78,8 @@ class Replay:
     Args:
         header: what the run began with.
         quick: look in each pass only at the nodes that may act, and at all of them where the digest
-            says that this was wrong.  The same comes out; for a proof leave it off.
+            says that this was wrong.  The same states come out; for a proof leave it off: then each
+            pass decides anew over all nodes, and plans and whole effects are compared as well.
     """
 
     def __init__(self, header: TraceHeader, *, quick: bool = False) -> None:
@@ -94,10 +94,15 @@ class Replay:
             self._host,
             first_attempt=header.first_attempt,
             providers=header.providers,
+            check_invariants=header.check_invariants,
         )
         self._number = 1
         self._seen: dict[LogicalNodeId, ManagedNode] = {}
         """The nodes as they were after the latest line: values, so keeping them costs no copies."""
+        self.compared = 0
+        """Lines whose state was compared: all but those that hold no digest."""
+        self.plans_compared = 0
+        self.effects_compared = 0
         self._nothing = (0, 0, "")
         """The digest of a message that changes no node, for two counters of the state."""
 
@@ -127,7 +132,7 @@ class Replay:
             return self._host.replayed(line, self._changes(), None)
         raised = self._handle(line)
         changes = self._changes()
-        self._check(line, changes)
+        self._check(line, changes, raised)
         return self._host.replayed(line, changes, raised)
 
     def _quick_pass(self, line: TraceLine, agenda: Agenda) -> bool:
@@ -143,7 +148,7 @@ class Replay:
         driver.desired = desired
         after = {n: nodes.get(n) for n in sorted(driver.touched)}
         found = self._digest_of(after)
-        if raised is not None or self._host.unlike(line.answers) or found != line.digest:
+        if raised is not None or self._host.unlike_calls(line.answers) or found != line.digest:
             driver.state = state
             return False
         for node_id, node in after.items():
@@ -184,33 +189,48 @@ class Replay:
         """Of a message that left these nodes so."""
         state = self._driver.state
         if after:
-            return digest((state.next_attempt_id, state.observed_generation, after))
+            return state_digest(state, after)
         attempt, generation, known = self._nothing
         if (attempt, generation) != (state.next_attempt_id, state.observed_generation) or not known:
-            known = digest((state.next_attempt_id, state.observed_generation, {}))
+            known = state_digest(state, {})
             self._nothing = (state.next_attempt_id, state.observed_generation, known)
         return known
 
-    def _check(self, line: TraceLine, changes: tuple[NodeChange, ...]) -> None:
+    def _check(self, line: TraceLine, changes: tuple[NodeChange, ...], raised: str | None) -> None:
         if self.difference is not None:
             return
-        reason = self._host.unlike(line.answers) or self._digest_differs(line, changes)
-        if reason is not None:
-            self.difference = Difference(self._number, line.sequence, reason)
+        unlike = self._unlike(line, changes, raised)
+        if unlike is not None:
+            self.difference = unlike.at(self._number, line.sequence)
+            return
+        self.compared += bool(line.digest)
+        self.plans_compared += line.plan is not None
+        self.effects_compared += sum(answer.effect is not None for answer in line.answers)
 
-    def _digest_differs(self, line: TraceLine, changes: tuple[NodeChange, ...]) -> str | None:
-        if not line.digest:
-            return None
-        found = self._digest_of({change.node: change.after for change in changes})
-        if found == line.digest:
-            return None
-        touched = ", ".join(change.node for change in changes[:5]) or "no node"
-        more = f" and {len(changes) - 5} more" if len(changes) > 5 else ""
-        kind = type(line.message).__name__
+    def _unlike(
+        self, line: TraceLine, changes: tuple[NodeChange, ...], raised: str | None
+    ) -> Unlike | None:
+        """The first of what can differ, causes before what follows from them."""
+        unlike = unlike_raised(line.raised, raised) or self._host.unlike_calls(line.answers)
+        if unlike is not None:
+            return unlike
+        after = {change.node: change.after for change in changes}
+        if self._agenda is not None:
+            if not line.digest or self._digest_of(after) == line.digest:
+                return None
+            return unlike_state(line, self._driver.state, after)
         return (
-            f"after this {kind} the state has digest {found}, the trace says {line.digest}; "
-            f"the replay changed {touched}{more}"
+            unlike_effects(self._host.effects, line.answers)
+            or unlike_state(line, self._driver.state, after)
+            or self._unlike_plan(line)
         )
+
+    def _unlike_plan(self, line: TraceLine) -> Unlike | None:
+        plan = self._driver.plan
+        if line.plan is None or plan is None:
+            return unlike_plan(line.plan, None)
+        marks = [effect_mark(effect) for effect in self._host.effects]
+        return unlike_plan(line.plan, plan_mark(plan, marks, self._host.woken_at))
 
 
 class _ReplayHost:
@@ -221,13 +241,16 @@ class _ReplayHost:
         self._answers: deque[SubmitAnswer] = deque()
         self._calls: list[tuple[ExecutorCall, OperationId]] = []
         self._events: list[ClusterEvent] = []
-        self._effects: list[PlannedEffect] = []
+        self.effects: list[PlannedEffect] = []
+        """What this line handed to the executor."""
+        self.woken_at: datetime | None = None
+        """What this line set the timer to."""
 
     def begin(self, at: datetime, answers: tuple[SubmitAnswer, ...]) -> None:
         """The next line."""
         self._at = at
         self._answers = deque(answers)
-        self._calls, self._events, self._effects = [], [], []
+        self._calls, self._events, self.effects, self.woken_at = [], [], [], None
 
     def replayed(
         self, line: TraceLine, changes: tuple[NodeChange, ...], raised: str | None
@@ -237,34 +260,22 @@ class _ReplayHost:
         return Replayed(
             line,
             tuple(self._events),
-            tuple(self._effects),
+            tuple(self.effects),
             tuple(op for call, op in self._calls if call is ExecutorCall.EXPIRE),
             tuple(withdrawn),
             changes,
             raised,
         )
 
-    def unlike(self, answers: tuple[SubmitAnswer, ...]) -> str | None:
+    def unlike_calls(self, answers: tuple[SubmitAnswer, ...]) -> Unlike | None:
         """How the calls differ from those of the run."""
-        for number, (call, operation) in enumerate(self._calls):
-            if number >= len(answers):
-                return f"the replay asked the executor to {call} {operation}, the run did not"
-            said = answers[number]
-            if (said.call, said.operation) != (call, operation):
-                return (
-                    f"the replay asked the executor to {call} {operation}, "
-                    f"the run to {said.call} {said.operation}"
-                )
-        if len(answers) > len(self._calls):
-            said = answers[len(self._calls)]
-            return f"the run asked the executor to {said.call} {said.operation}, the replay did not"
-        return None
+        return unlike_calls(self._calls, answers)
 
     # -- for the driver, as its executor ----------------------------------------------------------
 
     def submit(self, effect: PlannedEffect) -> ExecutorResult | None:
         """What the run's executor answered."""
-        self._effects.append(effect)
+        self.effects.append(effect)
         said = self._answer(ExecutorCall.SUBMIT, effect.operation)
         if said is None:
             return None
@@ -274,12 +285,16 @@ class _ReplayHost:
 
     def withdraw(self, operation: OperationId) -> bool:
         """What the run's executor answered."""
-        said = self._answer(ExecutorCall.WITHDRAW, operation)
-        return said is not None and said.withdrawn
+        return self._asked(ExecutorCall.WITHDRAW, operation)
 
     def expire(self, operation: OperationId) -> bool:
         """What the run's executor answered."""
-        said = self._answer(ExecutorCall.EXPIRE, operation)
+        return self._asked(ExecutorCall.EXPIRE, operation)
+
+    def _asked(self, call: ExecutorCall, operation: OperationId) -> bool:
+        said = self._answer(call, operation)
+        if said is not None and said.raised is not None:
+            raise RuntimeError(said.raised)
         return said is not None and said.withdrawn
 
     def retire(self, attempt: NodeAttemptId) -> None:
@@ -302,7 +317,8 @@ class _ReplayHost:
         """What the run's driver told itself stands in the trace."""
 
     def wake_at(self, moment: datetime | None) -> None:
-        """Likewise the deadlines."""
+        """Likewise the deadlines; here it is only compared."""
+        self.woken_at = moment
 
     def happened(self, event: ClusterEvent) -> None:
         """Kept for whoever reads."""

@@ -1,7 +1,8 @@
 """The trace file: every message the driver handled, in order, to replay a run from.
 
-JSON lines: a `TraceHeader`, then one `TraceLine` for each message.  Each line goes to the operating
-system as it is written, so that a killed process loses none; nothing is forced to the disk.  A
+JSON lines: a `TraceHeader`, then one `TraceLine` for each message, each with the checksum of all up
+to there (see `trace_chain`).  Each line goes to the operating system as it is written, so that a
+killed process loses none; nothing is forced to the disk.  A
 trace that cannot be written is given up with one word in the log: it never harms the driver.  It
 holds shapes as they were given, that is references to secrets and no secrets; `redact` may take out
 more.  It never holds a ticket, a token or a resolved environment: those cross no mailbox.
@@ -13,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum, auto
-from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import BinaryIO
@@ -21,22 +21,32 @@ from typing import BinaryIO
 import msgspec
 from loguru import logger
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cluster_reconciler.actors.mailbox import MailboxRecord
 from cluster_reconciler.actors.ports import UpdateRetry
+from cluster_reconciler.actors.trace_chain import Chain
 from cluster_reconciler.actors.trace_log import (
     FoldedLog,
     RepeatedFailureFilter,
     log_message,
     traceback_text,
 )
+from cluster_reconciler.actors.trace_marks import NodeMarks, PlanMark, digest
 from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.messages import (
     ClusterShape,
+    DeadlineDue,
+    Drain,
     DriverMessage,
     ExecutorResult,
     NodeAttemptId,
+    NodeObserved,
     OperationId,
+    RunPass,
+    SafetyTick,
+    Trigger,
+    UpdateDesired,
 )
 
 __all__ = [
@@ -46,6 +56,7 @@ __all__ = [
     "OpaqueMessage",
     "RepeatedFailureFilter",
     "SubmitAnswer",
+    "TraceAltered",
     "TraceError",
     "TraceHeader",
     "TraceLine",
@@ -58,7 +69,7 @@ __all__ = [
     "traceback_text",
 ]
 
-TRACE_VERSION = 1
+TRACE_VERSION = 2
 
 _FIRST_ATTEMPT = NodeAttemptId(1)
 
@@ -92,6 +103,8 @@ class TraceHeader(Struct, frozen=True, tag="header"):
     first_attempt: NodeAttemptId = _FIRST_ATTEMPT
     providers: tuple[str, ...] | None = None
     """Those that a shape may ask for; None: any."""
+    check_invariants: bool = False
+    """Whether the run held its driver to the invariants: one that is broken raises."""
 
 
 class OpaqueMessage(Struct, frozen=True, tag=True):
@@ -109,7 +122,7 @@ class ExecutorCall(StrEnum):
     EXPIRE = auto()
 
 
-class SubmitAnswer(Struct, frozen=True):
+class SubmitAnswer(Struct, frozen=True, gc=False, omit_defaults=True):
     """What the executor answered to one call."""
 
     operation: OperationId
@@ -120,9 +133,11 @@ class SubmitAnswer(Struct, frozen=True):
     call: ExecutorCall = ExecutorCall.SUBMIT
     withdrawn: bool = False
     """To withdraw and expire: the operation had not begun, and never will."""
+    effect: int | None = None
+    """To submit: the checksum of what was submitted, see `effect_mark`."""
 
 
-class TraceLine(Struct, frozen=True, tag="message"):
+class TraceLine(Struct, frozen=True, tag="message", gc=False, omit_defaults=True):
     """One handled message."""
 
     sequence: int
@@ -133,7 +148,20 @@ class TraceLine(Struct, frozen=True, tag="message"):
     answers: tuple[SubmitAnswer, ...] = ()
     """In the order in which the executor was called while it was handled."""
     digest: str = ""
-    """Of the state after it, see `digest`; empty where none was taken."""
+    """Of the state after it, see `state_digest`; empty where none was taken."""
+    nodes: NodeMarks = {}
+    """Those that it changed."""
+    plan: PlanMark | None = None
+    """Of a pass: what it decided."""
+    raised: str | None = None
+    """The exception that handling it ended with: its type and text."""
+
+
+class TraceAltered(Struct, frozen=True):
+    """The line before this is not the one that was written after those before it: it was changed,
+    or lines before it were taken out, doubled or moved."""
+
+    line: int
 
 
 class TraceTorn(Struct, frozen=True):
@@ -141,6 +169,8 @@ class TraceTorn(Struct, frozen=True):
 
     line: int
     reason: str
+    begins: bytes = b""
+    """The first bytes of a first line that is broken off."""
 
 
 class _AnyHeader(Struct, tag="header"):
@@ -148,20 +178,16 @@ class _AnyHeader(Struct, tag="header"):
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_encode_for_digest = msgspec.msgpack.Encoder(order="deterministic").encode
 _decode_version = msgspec.json.Decoder(_AnyHeader).decode
 _decode_header = msgspec.json.Decoder(TraceHeader).decode
 _decode_line = msgspec.json.Decoder(TraceLine).decode
 
-
-def digest(changed: object) -> str:
-    """A stable fingerprint of a value made of Structs and plain values: equal values give the same
-    one in every process.  Give it the part of the state that changed, or the whole state.
-
-    Raises:
-        TypeError: the value holds something that msgspec cannot encode.
-    """
-    return blake2b(_encode_for_digest(changed), digest_size=16).hexdigest()
+_MESSAGES = frozenset(
+    {DeadlineDue, Drain, ExecutorResult, NodeObserved, RunPass, SafetyTick, Trigger}
+    | {UpdateDesired, UpdateRetry}
+)
+_ALWAYS_SOUND = frozenset({RunPass, SafetyTick, Trigger})
+"""They hold nothing that could not be read back."""
 
 
 class TraceWriter:
@@ -175,6 +201,7 @@ class TraceWriter:
         started_at: the driver's time.
         first_attempt: the id of the first attempt.
         providers: those that a shape may ask for; None: any.
+        check_invariants: whether the driver is held to them.
         redact: is given each shape and message before it is written, and answers what is written.
 
     Raises:
@@ -190,13 +217,15 @@ class TraceWriter:
         started_at: datetime,
         first_attempt: NodeAttemptId = _FIRST_ATTEMPT,
         providers: Iterable[str] | None = None,
+        check_invariants: bool = False,
         redact: Callable[[object], object] | None = None,
     ) -> None:
         self.path = path
         self._redact = redact
         self._lock = threading.Lock()
+        self._chain = Chain()
         self._file: BinaryIO | None = open(  # noqa: SIM115  closed by close()
-            path, "wb", opener=_open_for_owner
+            path, "wb", buffering=0, opener=_open_for_owner
         )
         shown = redact(shape) if redact is not None else shape
         if not isinstance(shown, ClusterShape):
@@ -211,6 +240,7 @@ class TraceWriter:
                 versions=_versions(),
                 first_attempt=first_attempt,
                 providers=None if providers is None else tuple(sorted(providers)),
+                check_invariants=check_invariants,
             )
         )
 
@@ -220,14 +250,20 @@ class TraceWriter:
         message: object,
         answers: tuple[SubmitAnswer, ...] = (),
         state_digest: str = "",
+        *,
+        nodes: NodeMarks | None = None,
+        plan: PlanMark | None = None,
+        raised: str | None = None,
     ) -> None:
         """Write one handled message; never raises.  After `close`, or once writing has failed, it
-        does nothing."""
+        does nothing.  See `TraceLine` for what the others are."""
         if self._file is None:
             return
         shown = self._shown(message)
-        line = TraceLine(record.sequence, record.at, record.actor, shown, answers, state_digest)
-        self._write(line)
+        about = record.sequence, record.at, record.actor
+        self._write(
+            TraceLine(*about, shown, answers, state_digest, nodes or {}, plan, raised),
+        )
 
     def close(self) -> None:
         """Close the file; again is fine."""
@@ -245,26 +281,29 @@ class TraceWriter:
         except Exception as error:  # noqa: BLE001  the hook is the host's; the driver must go on
             logger.error("trace {}: redact failed\n{}", self.path, traceback_text(error))
             return OpaqueMessage(type(message).__name__)
-        if isinstance(shown, DriverMessage | UpdateRetry):
-            return shown
+        # By its very type: what is derived from one is written under a name that nobody can read.
+        if type(shown) in _MESSAGES:
+            return shown  # type: ignore[return-value]  # it is one of them
         return OpaqueMessage(type(message).__name__)
 
     def _write(self, line: TraceHeader | TraceLine) -> None:
         try:
             encoded = _encode(line)
+            if isinstance(line, TraceLine) and not _can_be_read(line, encoded):
+                opaque = OpaqueMessage(type(line.message).__name__)
+                encoded = _encode(replace(line, message=opaque))
         except Exception as error:  # noqa: BLE001  any: a foreign value inside a message
             logger.error("trace {}: a message cannot be encoded: {!r}", self.path, error)
             if isinstance(line, TraceLine):
                 opaque = OpaqueMessage(type(line.message).__name__)
-                encoded = _encode(msgspec.structs.replace(line, message=opaque, answers=()))
+                encoded = _encode(replace(line, message=opaque, answers=()))
             else:
                 encoded = b"{}"
         with self._lock:
             if self._file is None:
                 return
             try:
-                self._file.write(encoded + b"\n")
-                self._file.flush()
+                _write_whole(self._file, self._chain.closed(encoded))
             except OSError as error:
                 logger.error("trace {} ends here, it cannot be written: {}", self.path, error)
                 file, self._file = self._file, None
@@ -272,6 +311,24 @@ class TraceWriter:
                     file.close()
                 except OSError:
                     logger.debug("trace {}: what was buffered is lost", self.path)
+
+
+def _write_whole(file: BinaryIO, encoded: bytes) -> None:
+    """Without a buffer: the operating system may take less than all of it at once."""
+    rest: bytes | memoryview = encoded
+    while (taken := file.write(rest)) < len(rest):
+        rest = memoryview(rest)[taken:]
+
+
+def _can_be_read(line: TraceLine, encoded: bytes) -> bool:
+    """Whether its message comes back as it is.  One that changed a node went over the wire before
+    it was folded; any other may hold what its fields may not, and a reader would stop there."""
+    if line.nodes or type(line.message) in _ALWAYS_SOUND:
+        return True
+    try:
+        return _decode_line(encoded).message == line.message
+    except (msgspec.MsgspecError, ValueError):
+        return False
 
 
 def _open_for_owner(path: str, flags: int) -> int:
@@ -288,24 +345,32 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def read_trace(path: Path) -> Iterator[TraceHeader | TraceLine | TraceTorn]:
-    """The header, then each line; a `TraceTorn` at the end if the last line is broken off.
+TraceItem = TraceHeader | TraceLine | TraceTorn | TraceAltered
+
+
+def read_trace(path: Path) -> Iterator[TraceItem]:
+    """The header, then each line; a `TraceAltered` behind one that is not as it was written, and a
+    `TraceTorn` at the end if the last line is broken off.
 
     Raises:
         TraceVersionError: it was written in another version of the format.
         TraceError: it has no header, or a line that is not the last cannot be read.
         OSError: the file cannot be read.
     """
+    chain = Chain()
     with path.open("rb") as file:
         first = file.readline()
         try:
-            yield _read_header(path, first)
+            header = _read_header(path, first)
         except msgspec.MsgspecError as error:
             if first and not first.endswith(b"\n"):
-                yield TraceTorn(1, f"{path} breaks off in its first line")
+                yield TraceTorn(1, f"{path} breaks off in its first line", first[:64])
                 return
             found = f"its first line is no header: {error}" if first else "it is empty"
             raise TraceError(f"{path} is no trace of cluster-reconciler: {found}") from error
+        yield header
+        if not chain.fits(first):
+            yield TraceAltered(1)
         number, raw = 1, file.readline()
         while raw:
             number, following = number + 1, file.readline()
@@ -317,6 +382,8 @@ def read_trace(path: Path) -> Iterator[TraceHeader | TraceLine | TraceTorn]:
                 yield TraceTorn(number, f"{path} breaks off in line {number}: {error}")
                 return
             yield line
+            if not chain.fits(raw):
+                yield TraceAltered(number)
             raw = following
 
 

@@ -52,11 +52,11 @@ def test_a_damaged_line_in_the_middle_is_named(log: Path) -> None:
 
 
 def test_another_version_is_refused(log: Path) -> None:
-    log.write_bytes(log.read_bytes().replace(b'"version":1', b'"version":9', 1))
+    log.write_bytes(log.read_bytes().replace(b'"version":2', b'"version":9', 1))
     said = trace(log)
     assert (said.code, said.out) == (2, "")
     assert said.err == (
-        f"{log} is a trace of format 9, this program reads format 1; "
+        f"{log} is a trace of format 9, this program reads format 2; "
         "read it with the version of cluster-reconciler that wrote it (its first line says)\n"
     )
 

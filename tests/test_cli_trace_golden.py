@@ -141,7 +141,7 @@ def test_every_line_of_the_stream_has_the_documented_shape(log: Path) -> None:
 
     # Then each line is an object of a known shape, none is left out, and prose is elsewhere
     decoded = msgspec.json.decode(header, type=HeaderEntry)
-    assert (decoded.run_id, decoded.nodes, decoded.seed, decoded.format) == (7, 2, 11, 1)
+    assert (decoded.run_id, decoded.nodes, decoded.seed, decoded.format) == (7, 2, 11, 2)
     assert (said.code, said.err) == (0, "")
     told = [msgspec.json.decode(line, type=Entry, strict=True) for line in entries]
     assert len(told) + 1 == len(log.read_bytes().splitlines())

@@ -167,7 +167,10 @@ def test_calls_that_were_not_made_so_are_a_difference(
 
     replayed, _ = replay(path, quick=quick)
 
-    assert replayed.difference == Difference(number, lines[number - 2].sequence, reason)
+    assert replayed.difference is not None
+    found = msgspec.structs.replace(replayed.difference, expected="", found="")
+    sequence = lines[number - 2].sequence
+    assert found == Difference(number, sequence, reason, None, "calls")
     assert str(replayed.difference).startswith(f"line {number} (message ")
 
 

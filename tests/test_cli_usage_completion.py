@@ -72,7 +72,7 @@ def typed(line: str, script: Path, folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (ALL, ["plan", "trace", "up", "validate"]),
+        (ALL, ["plan", "replay", "trace", "up", "validate"]),
         (f"va{TAB}", ["validate"]),
         (f"--ver{TAB}", ["--version"]),
         (f"up --dr{TAB}", ["up", "--drain-timeout"]),
@@ -87,6 +87,7 @@ def typed(line: str, script: Path, folder: Path) -> list[str]:
         (f"up new{TAB}", ["up", "new\nline.toml"]),
         (f"up \\${TAB}", ["up", "$(touch PWNED).toml"]),
         (f"trace x{TAB}", ["trace", "x.txt"]),
+        (f"replay x{TAB}", ["replay", "x.txt"]),
         (f"up x 2> err\\ {TAB}", ["up", "x"]),
     ],
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cluster_reconciler.actors.cli.replay_document import ReplayReport
 from cluster_reconciler.actors.cli.reports import EventLine, PlanReport, UpReport, ValidateReport
 from cluster_reconciler.actors.cli.shape_news import ShapeLine
 from cluster_reconciler.actors.cli.trace_document import HeaderEntry, TraceSummary
@@ -27,6 +28,7 @@ DOCUMENTED = (
     HeaderEntry,
     Entry,
     TraceSummary,
+    ReplayReport,
     UsageFault,
 )
 """What a line or a document of `--json` can be."""

@@ -20,6 +20,7 @@ import msgspec
 import pytest
 
 from cluster_reconciler.actors.cli.faults import Fault
+from cluster_reconciler.actors.cli.replay_document import ReplayReport
 from cluster_reconciler.actors.cli.reports import EventLine, PlanReport, UpReport, ValidateReport
 from cluster_reconciler.actors.cli.shape_news import ShapeLine
 from cluster_reconciler.actors.cli.trace_document import HeaderEntry, TraceSummary
@@ -181,6 +182,13 @@ VERBS = [
     pytest.param("trace", ["run.jsonl", "--summary"], TraceSummary, 0, id="trace_summary"),
     pytest.param("trace", ["nowhere", "--summary"], TraceSummary, 2, id="trace_no_file"),
     pytest.param("trace", ["nowhere"], TraceLine | TraceSummary, 2, id="trace_stream_no_file"),
+    pytest.param("replay", ["run.jsonl"], ReplayReport, 0, id="replay"),
+    pytest.param(
+        "replay", ["run.jsonl", "--state", "--until", "9"], ReplayReport, 0, id="replay_9"
+    ),
+    pytest.param("replay", ["run.jsonl", "--node", "w-0"], ReplayReport, 0, id="replay_node"),
+    pytest.param("replay", ["altered.jsonl"], ReplayReport, 1, id="replay_differs"),
+    pytest.param("replay", ["nowhere"], ReplayReport, 2, id="replay_no_file"),
     pytest.param("up", ["sound.toml", "--once", "--watch"], UpReport, 2, id="up_watch_once"),
     *(
         pytest.param(verb, [*rest], UsageFault, 2, id=f"usage: {' '.join([verb, *rest])}")
@@ -188,11 +196,13 @@ VERBS = [
             ["validate"],
             ["plan"],
             ["trace"],
+            ["replay"],
             ["up"],
             ["pln", "sound.toml"],
             ["plan", "sound.toml", "--form", "sound.toml"],
             ["trace", "run.jsonl", "--attempt", "x"],
             ["up", "sound.toml", "--timeout", "soon"],
+            ["replay", "run.jsonl", "--until", "soon"],
         )
     ),
 ]
@@ -210,6 +220,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "slow.toml").write_text(SOUND + '[groups.boot]\nverify_commands = ["sleep 5"]\n')
     code, _, errors = said("up", ["sound.toml", "--once", "--trace", "run.jsonl"], folder)
     assert code == 0, errors
+    text = (folder / "run.jsonl").read_text()
+    (folder / "altered.jsonl").write_text(text.replace('"lease_id":"', '"lease_id":"other-', 1))
     return folder
 
 

@@ -258,7 +258,7 @@ def test_a_trace_of_another_version_is_refused_with_both_versions(tmp_path: Path
     path = tmp_path / "trace.jsonl"
     path.write_bytes(b'{"type":"header","version":99,"something":"new"}\n')
 
-    with pytest.raises(TraceVersionError, match="format 99, this program reads format 1") as raised:
+    with pytest.raises(TraceVersionError, match="format 99, this program reads format 2") as raised:
         list(read_trace(path))
 
     assert (raised.value.found, raised.value.expected) == (99, TRACE_VERSION)

@@ -98,6 +98,26 @@ exit codes:
 {_READER}"""
 
 
+_REPLAY = f"""\
+Feed the messages of a log, written by `up --trace`, to a fresh driver, with
+the same times and the same answers, and say whether every state, plan and
+effect is the one of the run, or name the first message that differs.  Nothing
+is started.
+
+examples:
+  {PROGRAM} replay run.jsonl
+  {PROGRAM} replay run.jsonl --until 120 --state
+  {PROGRAM} replay run.jsonl --node worker-1
+  {PROGRAM} replay run.jsonl --json
+
+exit codes:
+  0    every message is equal, also of a log whose last line is broken off
+  1    a message differs, or the log was altered, or stdout could not be written
+  2    wrong usage, or the file is no log that can be read
+  130  Ctrl-C
+{_READER}"""
+
+
 class UpOptions(argparse.Namespace):
     """What `up` was told."""
 
@@ -146,6 +166,17 @@ class TraceOptions(argparse.Namespace):
     no_color: bool
 
 
+class ReplayOptions(argparse.Namespace):
+    """What `replay` was told."""
+
+    log: Path
+    until: int | None
+    state: bool
+    node: str | None
+    json: bool
+    no_color: bool
+
+
 def _time(text: str) -> timedelta:
     try:
         seconds: object = float(text)
@@ -162,6 +193,12 @@ def _named(text: str) -> str:
 
 def _attempt(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX) or int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
+def _sequence(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
         raise ValueError
     return int(text)
 
@@ -192,6 +229,7 @@ _LOG_FILE = Kind("the name of a file for the log", _named)
 _TRACE_FILE = Kind("the name of a file for the trace", lambda text: Path(_named(text)))
 _NODE = Kind("the name of a node, such as worker-1", _named)
 _ATTEMPT = Kind("an attempt number, whole and 1 or more", _attempt)
+_SEQUENCE = Kind("the number of a message, whole and 0 or more", _sequence)
 _OPERATION = Kind("an operation such as op(3,1) or 3,1", _operation)
 _SHELL = Kind(f"one of the shells {', '.join(SHELLS)}", _shell)
 
@@ -216,6 +254,7 @@ def make_parser() -> Parser:
     _add_validate(_verb(verbs, "validate", "check shape files", _VALIDATE))
     _add_plan(_verb(verbs, "plan", "say what a change of a shape would do", _PLAN))
     _add_trace(_verb(verbs, "trace", "read the log of a run's messages", _TRACE))
+    _add_replay(_verb(verbs, "replay", "show that a log leads to the same again", _REPLAY))
     return parser
 
 
@@ -337,4 +376,17 @@ def _add_trace(parser: Parser) -> None:
     add("--follow", action="store_true", help="go on as the file grows, until Ctrl-C")
     add("--summary", action="store_true", help="attempts, time in each stage, retries, slowest")
     add("--json", action="store_true", help="one object a line; one document with --summary")
+    add("--no-color", action="store_true", help="no colours; NO_COLOR does it too")
+
+
+def _add_replay(parser: Parser) -> None:
+    add = parser.add_argument
+    add("log", metavar="LOG", type=_TRACE_FILE, help="a file that `up --trace` has written")
+    add(
+        "--until", type=_SEQUENCE, metavar="SEQ",
+        help="stop after this message (its `sequence` in `trace --json`)",
+    )  # fmt: skip
+    add("--state", action="store_true", help="print the state at the end, or at --until")
+    add("--node", type=_NODE, metavar="NODE", help="the story of this node, such as worker-1")
+    add("--json", action="store_true", help="one JSON document on stdout")
     add("--no-color", action="store_true", help="no colours; NO_COLOR does it too")

@@ -10,6 +10,7 @@ from functools import partial
 
 from cluster_reconciler.actors.cli.arguments import (
     PlanOptions,
+    ReplayOptions,
     TraceOptions,
     UpOptions,
     ValidateOptions,
@@ -79,6 +80,13 @@ def _trace(words: list[str]) -> int:
     return _to_a_reader(lambda output: trace(options, output), colour=not options.no_color)
 
 
+def _replay(words: list[str]) -> int:
+    from cluster_reconciler.actors.cli.replay import replay  # noqa: PLC0415
+
+    options = make_parser().parse_args(words, ReplayOptions())
+    return _to_a_reader(lambda output: replay(options, output), colour=not options.no_color)
+
+
 def _to_a_reader(verb: Callable[[Output], int], *, colour: bool) -> int:
     """The verb's exit code, unless nobody could read what it wrote."""
     lost: list[OSError] = []
@@ -102,6 +110,7 @@ def _up(words: list[str]) -> int:
 
 _VERBS: dict[str, Callable[[list[str]], int]] = {
     "plan": _plan,
+    "replay": _replay,
     "trace": _trace,
     "up": _up,
     "validate": _validate,

@@ -14,6 +14,7 @@ import msgspec
 
 from cluster_reconciler.actors.cli.faults import nearest, printable
 from cluster_reconciler.actors.trace import (
+    TraceAltered,
     TraceError,
     TraceHeader,
     TraceLine,
@@ -53,7 +54,7 @@ class BegunAnew(msgspec.Struct, frozen=True):
     """The file was written over, by another run: a header comes next."""
 
 
-Item = TraceHeader | TraceLine | TraceTorn | CaughtUp | Gone | BegunAnew
+Item = TraceHeader | TraceLine | TraceAltered | TraceTorn | CaughtUp | Gone | BegunAnew
 
 _decode_line = msgspec.json.Decoder(TraceLine).decode
 
@@ -95,14 +96,15 @@ def _check_beginning(path: Path, name: str) -> None:
 
 
 def read_whole(path: Path) -> Iterator[Item]:
-    """Header, lines, and a TraceTorn where it breaks off.
+    """Header, lines, a TraceAltered behind a line that is not as it was written, and a TraceTorn
+    where it breaks off.
 
     Raises:
         TraceError: it is no trace, of another version, or damaged before its end.
     """
     try:
         for item in read_trace(path):
-            if isinstance(item, TraceTorn) and item.line == 1 and not _begins_like_one(path):
+            if isinstance(item, TraceTorn) and not _BEGINS.startswith(item.begins[: len(_BEGINS)]):
                 raise TraceError(
                     f"{printable(str(path))} is no trace of cluster-reconciler: its first line is "
                     "no header"
@@ -208,12 +210,6 @@ def _is_another(path: Path, descriptor: int, read: int) -> bool:
     except FileNotFoundError:
         return True
     return (ours.st_dev, ours.st_ino) != (there.st_dev, there.st_ino) or there.st_size < read
-
-
-def _begins_like_one(path: Path) -> bool:
-    with path.open("rb") as file:
-        found = file.read(len(_BEGINS))
-    return bool(found) and _BEGINS.startswith(found)
 
 
 def _meant(path: Path) -> str:

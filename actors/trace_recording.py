@@ -1,0 +1,128 @@
+"""Gathers what one message of the driver led to, and gives it to the trace as one line.
+
+Told by the driver's host, in the driver's thread.  What cannot be put into the trace costs the
+trace its line's digest, and the driver nothing.
+"""
+
+from datetime import datetime
+
+from loguru import logger
+
+from cluster_reconciler.actors.driver import Driver
+from cluster_reconciler.actors.mailbox import MailboxRecord
+from cluster_reconciler.actors.ports import Asked, StatusQuery, UpdateRetry
+from cluster_reconciler.actors.trace import ExecutorCall, SubmitAnswer, TraceWriter
+from cluster_reconciler.actors.trace_marks import (
+    EffectMark,
+    NodeMarks,
+    PlanMark,
+    effect_mark,
+    plan_mark,
+    state_marks,
+)
+from cluster_reconciler.messages import (
+    Drain,
+    ExecutorResult,
+    OperationId,
+    PlannedEffect,
+    RunPass,
+    UpdateDesired,
+)
+
+RAISED_LENGTH_MAX = 500
+
+
+class TraceRecording:
+    """Of one driver, into one trace."""
+
+    def __init__(self, writer: TraceWriter) -> None:
+        self._writer = writer
+        self._answers: list[SubmitAnswer] = []
+        self._submitted: list[EffectMark] = []
+        self._wake_at: datetime | None = None
+
+    def submitted(
+        self,
+        effect: PlannedEffect,
+        answer: ExecutorResult | None = None,
+        error: Exception | None = None,
+    ) -> None:
+        """The executor was handed an effect, and answered this or raised that."""
+        mark = self._mark_of(effect)
+        if mark is not None:
+            self._submitted.append(mark)
+        raised = None if error is None else str(error) or type(error).__name__
+        self._answers.append(
+            SubmitAnswer(effect.operation, answer, raised, effect=mark.sum if mark else None)
+        )
+
+    def asked(
+        self,
+        call: ExecutorCall,
+        operation: OperationId,
+        *,
+        withdrawn: bool = False,
+        error: Exception | None = None,
+    ) -> None:
+        """The executor was asked to withdraw or expire, and answered this or raised that."""
+        raised = None if error is None else str(error) or type(error).__name__
+        self._answers.append(SubmitAnswer(operation, raised=raised, call=call, withdrawn=withdrawn))
+
+    def woken_at(self, moment: datetime | None) -> None:
+        """The driver has set its timer."""
+        self._wake_at = moment
+
+    def handled(
+        self, record: MailboxRecord, message: object, driver: Driver, raised: str | None
+    ) -> None:
+        """The message is handled: its line."""
+        answers, submitted = tuple(self._answers), tuple(self._submitted)
+        self._answers.clear()
+        self._submitted.clear()
+        wake_at, self._wake_at = self._wake_at, None
+        if isinstance(message, Asked) and isinstance(message.message, StatusQuery):
+            return  # It changes nothing, and a live view asks several times a second.
+        fingerprint, nodes, plan = "", NodeMarks(), None
+        try:
+            state = driver.state
+            touched = {node_id: state.nodes.get(node_id) for node_id in sorted(driver.touched)}
+            fingerprint, nodes = state_marks(state, touched)
+            plan = _decided(message, driver, submitted, wake_at)
+        except Exception as error:  # noqa: BLE001 - a trace must not harm what it traces
+            logger.error("trace: the state after message {} has no digest: {!r}", record, error)
+        if raised is not None:
+            raised = raised[:RAISED_LENGTH_MAX]
+        self._writer.write(
+            record, _said(message), answers, fingerprint, nodes=nodes, plan=plan, raised=raised
+        )
+
+    @staticmethod
+    def _mark_of(effect: PlannedEffect) -> EffectMark | None:
+        try:
+            return effect_mark(effect)
+        except Exception as error:  # noqa: BLE001 - a trace must not harm what it traces
+            logger.error("trace: the effect {} has no digest: {!r}", effect.operation, error)
+            return None
+
+
+def _decided(
+    message: object,
+    driver: Driver,
+    submitted: tuple[EffectMark, ...],
+    wake_at: datetime | None,
+) -> PlanMark | None:
+    if type(message) is not RunPass or driver.plan is None:
+        return None
+    return plan_mark(driver.plan, submitted, wake_at)
+
+
+def _said(message: object) -> object:
+    """What the driver was told; None: nothing that it acted on."""
+    if not isinstance(message, Asked):
+        return message
+    # A question that was given up before its turn changed nothing, nor did one without an answer.
+    if message.reply.cancelled() or not isinstance(
+        message.message, UpdateDesired | UpdateRetry | Drain
+    ):
+        return None
+    return message.message
