@@ -22,7 +22,7 @@ PROGRAM = """
 import json, os, sys, threading, time
 from datetime import UTC, datetime, timedelta
 from cluster_reconciler.actors import *
-from cluster_reconciler.actors.cli import up_session
+from cluster_reconciler.actors.cli import up_session, up_waiting
 from cluster_reconciler.actors.cli.arguments import UpOptions, make_parser
 from cluster_reconciler.actors.cli.output import prepare_streams
 from cluster_reconciler.actors.cli.up import up
@@ -30,6 +30,7 @@ from cluster_reconciler.messages import *
 
 behaviour = json.loads(os.environ["BEHAVIOUR"])
 up_session.READER_S = behaviour.get("reader_s", up_session.READER_S)
+up_waiting.TELL_EVERY_S = behaviour.get("tell_every_s", up_waiting.TELL_EVERY_S)
 now = datetime.now(UTC)
 LEFT = (LeftLease("w-0", 1, "process", "lease-1", "run 7, node w-0, attempt 1", True, "stage x"),)
 

@@ -63,8 +63,9 @@ class TestInTmux:
         assert count(ended, "ready  yes") == 2
         assert count(ended, "WAITS FOR") == 0
 
-    @pytest.mark.parametrize(("columns", "lines"), [(80, 24), (200, 60), (40, 10)])
-    @pytest.mark.parametrize("nodes", [300, 2000])
+    @pytest.mark.parametrize(
+        ("nodes", "columns", "lines"), [(300, 80, 24), (2000, 200, 60), (2000, 40, 10)]
+    )
     def test_many_nodes_fold_to_what_changes(
         self, terminal: Open, scene: Scene, nodes: int, columns: int, lines: int
     ) -> None:
@@ -198,9 +199,9 @@ class TestOnAPty:
         up.read_until("Ctrl-C drains")
         up.read_until("0:01")
         before = len(up.written)
-        up.read_until("0:03")
+        up.read_until("0:02")
 
-        assert len(up.written) - before < 2 * 400
+        assert len(up.written) - before < 400
 
     @pytest.mark.parametrize("verbose", [True, False])
     def test_the_steps_of_a_start_are_lines_only_when_asked_for(

@@ -20,7 +20,7 @@ def test_a_reader_that_stalls_holds_up_no_drain_and_no_end(run: Run) -> None:
 
 def test_a_reader_that_stalls_for_good_loses_the_report_and_nothing_else(run: Run) -> None:
     # given a full pipe that the report has to go through
-    up = run("--json", floods=True, reader_s=1)
+    up = run("--json", floods=True, reader_s=0.3)
     up.wait_for("converged")
     # when it is to end
     up.send(signal.SIGINT)
@@ -32,7 +32,7 @@ def test_a_reader_that_stalls_for_good_loses_the_report_and_nothing_else(run: Ru
 
 
 def test_a_reader_that_is_slow_is_waited_for(run: Run) -> None:
-    up = run("--json", floods=True, reader_s=5)
+    up = run("--json", floods=True, reader_s=2)
     up.wait_for("converged")
     up.send(signal.SIGINT)
     up.wait_for("stdout's reader does not read; it is waited for")
@@ -55,7 +55,7 @@ def test_a_closed_pipe_drains(run: Run) -> None:
 
 def test_a_reader_that_goes_while_nothing_happens_is_noticed(run: Run) -> None:
     # given a cluster at rest, of which nothing more is to be told
-    up = run()
+    up = run(tell_every_s=0.5)
     up.wait_for("converged: ")
     # when the reader goes
     assert up.process.stdout is not None

@@ -176,13 +176,13 @@ class TestTime:
     def test_before_the_first_convergence_an_edit_begins_the_timeout_anew(
         self, tmp_path: Path, heard: Heard
     ) -> None:
-        watched = Watched(tmp_path, "--timeout", "3s", converges=False)
+        watched = Watched(tmp_path, "--timeout", "1500ms", converges=False)
         cluster = watched.begin()
         watched.save(with_count(2))
         until(lambda: asked(cluster) == [(2, 2)])
         watched.thread.join(20)
         # then both times were waited for in full, and the shape that was asked for last is named
-        assert (watched.end(), cluster.waits) == (4, [3.0, 3.0])
+        assert (watched.end(), cluster.waits) == (4, [1.5, 1.5])
         assert "generation 2 is not converged" in heard.err
 
     def test_what_has_converged_once_is_not_drained_for_an_edit_that_does_not(

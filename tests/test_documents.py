@@ -76,53 +76,74 @@ def blocks(document: str, language: str) -> list[str]:
 # -- what is to be run -----------------------------------------------------------------------------
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A working directory that looks like the repository, in which a document may write."""
-    work = tmp_path / "work"
-    work.mkdir()
-    for name in ("docs", "examples", "tests", "README.md"):
-        (work / name).symlink_to(HERE / name)
-    return work
+class Running:
+    """What one document tells to run, in a place of its own that looks like the repository."""
 
+    def __init__(self, words: list[str], folder: Path) -> None:
+        self._state = folder / "state"
+        work = folder / "work"
+        work.mkdir()
+        for name in ("docs", "examples", "tests", "README.md"):
+            (work / name).symlink_to(HERE / name)
+        self._process = subprocess.Popen(
+            words,
+            cwd=work,
+            env={**os.environ, "XDG_STATE_HOME": str(self._state)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
 
-def run(words: list[str], place: Path) -> str:
-    """Its stdout; it must end well, in time, and leave no lease behind."""
-    state = place.parent / "state"
-    started = subprocess.Popen(
-        words,
-        cwd=place,
-        env={**os.environ, "XDG_STATE_HOME": str(state)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        said, errors = started.communicate(timeout=SECONDS_MAX)
-    finally:
+    def ends_well(self) -> None:
+        """In time, and leaves no lease behind."""
+        said, errors = self._process.communicate(timeout=SECONDS_MAX)
+        assert self._process.returncode == 0, f"{self._process.returncode}\n{said}\n{errors}"
+        assert list(self._state.glob("cluster-reconciler/run-*/*")) == []
+
+    def close(self) -> None:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(started.pid, signal.SIGKILL)  # What a script of ours left in the background.
-        started.wait()
-    assert started.returncode == 0, f"{started.returncode}\n{said}\n{errors}"
-    assert list(state.glob("cluster-reconciler/run-*/*")) == []
-    return said
+            os.killpg(self._process.pid, signal.SIGKILL)  # What it left in the background, too.
+        self._process.communicate()
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_every_command_that_needs_no_set_up_ends_well(document: str, place: Path) -> None:
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str], Running]]:
+    """By document and language: all begin at once, since each of them waits most of its time."""
+    begun = {
+        (document, language): Running(words, tmp_path_factory.mktemp("document"))
+        for document in DOCUMENTS
+        for language, words in (("sh", commands(document)), ("python", snippets(document)))
+    }
+    yield begun
+    for one in begun.values():
+        one.close()
+
+
+def commands(document: str) -> list[str]:
+    """Those that need no set-up, as one script."""
     lines = [line for block in blocks(document, "sh") for line in block.splitlines()]
-    commands = [line for line in lines if not line.startswith(SET_UP)]
+    script = "\n".join(["set -eu", *(line for line in lines if not line.startswith(SET_UP))])
+    return ["sh", "-c", script.replace(".venv/bin/", f"{Path(sys.executable).parent}/")]
 
-    script = "\n".join(["set -eu", *commands]).replace(
-        ".venv/bin/", f"{Path(sys.executable).parent}/"
-    )
-    run(["sh", "-c", script], place)
+
+def snippets(document: str) -> list[str]:
+    """All of them, as one program."""
+    return [sys.executable, "-c", "\n".join(blocks(document, "python"))]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_the_snippets_run_one_after_the_other(document: str, place: Path) -> None:
-    run([sys.executable, "-c", "\n".join(blocks(document, "python"))], place)
+def test_every_command_that_needs_no_set_up_ends_well(
+    document: str, running: dict[tuple[str, str], Running]
+) -> None:
+    running[document, "sh"].ends_well()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_the_snippets_run_one_after_the_other(
+    document: str, running: dict[tuple[str, str], Running]
+) -> None:
+    running[document, "python"].ends_well()
 
 
 def test_the_documents_have_what_is_run_here() -> None:

@@ -9,8 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from cluster_reconciler.executors.secret_words import literal_secrets
 from cluster_reconciler.messages import BootSpec
 
@@ -74,40 +72,53 @@ def test_a_reference_is_no_secret_and_a_variable_is_none() -> None:
     assert literal_secrets(boot) == ()
 
 
-@pytest.mark.parametrize("more", [[], ["--json"]])
-def test_nothing_that_is_told_of_a_node_shows_what_its_shape_writes_out(
-    tmp_path: Path, more: list[str]
-) -> None:
-    # given nodes that fail, and say what they were started with
-    (tmp_path / "shape.toml").write_text(SHAPE)
-    surroundings = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+class Told:
+    """Nodes that fail, and say what they were started with; `words`: how it is to be told."""
 
-    def run(*words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "cluster_reconciler.actors", *words],
-            cwd=tmp_path,
-            env=surroundings,
-            capture_output=True,
+    def __init__(self, folder: Path, *words: str) -> None:
+        (folder / "shape.toml").write_text(SHAPE)
+        self._folder = folder
+        self._words = words
+        wanted = ["--once", "--timeout", "2s", "-vvv", "--log", "log.txt", "--trace", "run.jsonl"]
+        self._up = self._begin("up", "shape.toml", *wanted)
+
+    def _begin(self, *words: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-m", "cluster_reconciler.actors", *words, *self._words],
+            cwd=self._folder,
+            env={**os.environ, "XDG_STATE_HOME": str(self._folder / "state")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
-            check=False,
-            timeout=60,
         )
-        return done.stdout + done.stderr
 
-    # when they run, with all that can be told of them
-    wanted = ["--once", "--timeout", "2s", "-vvv", "--log", "log.txt", "--trace", "run.jsonl"]
-    told = {
-        "up": run("up", "shape.toml", *wanted, *more),
-        "trace": run("trace", "run.jsonl", *more),
-        "summary": run("trace", "run.jsonl", "--summary", *more),
-        "log": (tmp_path / "log.txt").read_text(),
-    }
-    kept = [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
-    told |= {path.name: path.read_text() for path in kept}
+    def by_place(self) -> dict[str, str]:
+        """All that was told of them, and all that is kept."""
+        told = {"up": self._up.communicate(timeout=60)[0]}
+        read = {
+            "trace": self._begin("trace", "run.jsonl"),
+            "summary": self._begin("trace", "run.jsonl", "--summary"),
+        }
+        told |= {name: trace.communicate(timeout=60)[0] for name, trace in read.items()}
+        told["log"] = (self._folder / "log.txt").read_text()
+        kept = [path for path in (self._folder / "state").rglob("*") if path.is_file()]
+        return told | {path.name: path.read_text() for path in kept}
 
-    # then each node has failed, and no secret is shown
-    assert all(f"{group}-0" in told["up"] for group in ("start", "args", "check", "speaks"))
-    shown = {
-        (where, secret) for where, text in told.items() for secret in SECRETS if secret in text
-    }
-    assert shown == set()
+
+def test_nothing_that_is_told_of_a_node_shows_what_its_shape_writes_out(tmp_path: Path) -> None:
+    # given nodes that fail, with all that can be told of them, to people and to programs
+    runs = {}
+    for name, words in (("people", ()), ("programs", ("--json",))):
+        (tmp_path / name).mkdir()
+        runs[name] = Told(tmp_path / name, *words)
+
+    for run in runs.values():
+        # when they have run
+        told = run.by_place()
+
+        # then each node has failed, and no secret is shown
+        assert all(f"{group}-0" in told["up"] for group in ("start", "args", "check", "speaks"))
+        shown = {
+            (where, secret) for where, text in told.items() for secret in SECRETS if secret in text
+        }
+        assert shown == set()
