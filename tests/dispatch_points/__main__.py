@@ -1,0 +1,163 @@
+"""Every dispatch point, exhaustively: every fault at every point where an effect is dispatched.
+
+    python -m tests.dispatch_points                           # all single faults
+    python -m tests.dispatch_points --pairs                   # of faults, in the shortest scenarios
+    python -m tests.dispatch_points --scenario late-join      # one scenario
+    python -m tests.dispatch_points --case one-node/2/reply-lost    # one case, with its story
+
+Prints a table of scenario, operation and family of fault: cases, those in which the fault found
+nothing to bite on, and failures; then each failed case with the command that replays just it.  It
+exits with 1 when a case failed, with 2 when there is no such case.
+"""
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+
+from loguru import logger
+from msgspec import Struct
+
+from tests.dispatch_points.cases import FAULTS, PAIRED, Case, case_named, seconds, singles
+from tests.dispatch_points.scenarios import SCENARIOS
+
+STORY_MAX = 60
+SHOWN_MAX = 40
+"""Failures that are printed one by one."""
+Row = tuple[str, str, str]
+
+
+class Tally(Struct):
+    """What some cases came to."""
+
+    cases: Counter[Row]
+    idle: Counter[Row]
+    """Nothing was there for the fault to strike at."""
+    failures: list[tuple[str, Row, str]]
+
+    def add(self, other: "Tally") -> None:
+        """Together with those."""
+        self.cases.update(other.cases)
+        self.idle.update(other.idle)
+        self.failures.extend(other.failures)
+
+
+def tally(cases: Iterable[Case]) -> Tally:
+    """Live them all."""
+    told = Tally(Counter(), Counter(), [])
+    for case in cases:
+        last = case.plants[-1]
+        row = (case.scenario, last.point.name, last.fault.family)
+        told.cases[row] += 1
+        try:
+            if case.live().struck < len(case.plants):
+                told.idle[row] += 1
+        except Exception as error:  # noqa: BLE001 - whatever it is, the case has failed
+            told.failures.append((case.name, row, f"{type(error).__name__}: {error}"))
+    return told
+
+
+def all_singles(scenario: str) -> Tally:
+    """One scenario's cases, in a process of a pool."""
+    quiet()
+    return tally(singles(scenario))
+
+
+def all_pairs(first: str) -> Tally:
+    """All pairs that begin with this case; none where the first fault strikes at nothing, since
+    then they are the second one's single cases."""
+    quiet()
+    case = case_named(first)
+    needs = case.live()
+    return tally(seconds(case, needs) if needs.struck else ())
+
+
+def quiet() -> None:
+    """Thousands of scripted failures are logged, each with its traceback: slow, and no news."""
+    logger.disable("cluster_reconciler")
+
+
+def spread_over(workers: int, scenarios: list[str], *, pairs: bool) -> Iterator[Tally]:
+    """The tallies, as they are ready."""
+    work = all_pairs if pairs else all_singles
+    pieces = [case.name for name in scenarios for case in singles(name)] if pairs else scenarios
+    if workers == 1:
+        yield from map(work, pieces)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        yield from pool.map(work, pieces)
+
+
+def print_table(told: Tally) -> None:
+    """One row for each scenario, operation and family of faults."""
+    failed = Counter(row for _, row, _ in told.failures)
+    print(f"{'scenario':36} {'operation':32} {'fault':10} {'cases':>7} {'idle':>6} {'failed':>6}")
+    for row in sorted(told.cases):
+        scenario, operation, family = row
+        numbers = f"{told.cases[row]:7} {told.idle[row]:6} {failed[row]:6}"
+        print(f"{scenario:36} {operation:32} {family:10} {numbers}")
+
+
+def print_failures(told: Tally) -> None:
+    """Each with its command."""
+    for name, _, reason in told.failures[:SHOWN_MAX]:
+        print(
+            f"\n{name}\n  {reason[:800]}\n  replay: python -m tests.dispatch_points --case {name}"
+        )
+    if len(told.failures) > SHOWN_MAX:
+        print(f"\n... and {len(told.failures) - SHOWN_MAX} more")
+
+
+def replay(name: str) -> int:
+    """One case, with its story if it fails; the exit code."""
+    try:
+        case = case_named(name)
+    except ValueError as unknown:
+        print(f"{name}: {unknown}", file=sys.stderr)
+        return 2
+    for plant in case.plants:
+        print(f"{plant.fault.name} at dispatch {plant.point.number}: {plant.point.effect}")
+    try:
+        needs = case.live()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the case has failed
+        notes: list[str] = getattr(error, "__notes__", [])
+        print("\n".join(notes[-STORY_MAX:]))
+        print(f"{type(error).__name__}: {error}")
+        return 1
+    struck = f"{needs.struck} of {len(case.plants)} faults struck"
+    print(f"passed; {struck}, {len(needs.points)} dispatches")
+    return 0
+
+
+def main() -> int:
+    """The exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.dispatch_points")
+    parser.add_argument("--pairs", action="store_true", help="two faults in each life")
+    parser.add_argument("--scenario", choices=[scenario.name for scenario in SCENARIOS])
+    parser.add_argument("--case", help="replay one, as a failure names it")
+    parser.add_argument("--workers", type=int, default=1)
+    arguments = parser.parse_args()
+    quiet()
+    if arguments.case:
+        return replay(arguments.case)
+    scenarios = list(PAIRED) if arguments.pairs else [scenario.name for scenario in SCENARIOS]
+    if arguments.scenario:
+        scenarios = [arguments.scenario]
+    begun = time.monotonic()
+    told = Tally(Counter(), Counter(), [])
+    for part in spread_over(arguments.workers, scenarios, pairs=arguments.pairs):
+        told.add(part)
+    print_table(told)
+    print_failures(told)
+    print(
+        f"\n{told.cases.total()} cases ({told.idle.total()} of them with a fault that found "
+        f"nothing to strike at), {len(FAULTS)} faults, {len(scenarios)} scenarios, "
+        f"{time.monotonic() - begun:.0f} s; {len(told.failures)} failed"
+    )
+    return 1 if told.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
