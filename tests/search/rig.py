@@ -1,0 +1,332 @@
+"""The real driver and the real executors, put at a place and read off again.
+
+Each move of the search is: put both at the place (`stand`), let real code run, read the new place
+(`leave`).  This file alone touches what they hold privately; it judges nothing.
+
+A call that has not returned is a piece of a thread's stack, and cannot be kept as a value.  It is
+kept as what stood before it began, and played again when it returns: the carrier's code up to the
+call sees the same values at the same time, and from the call on what is true by then.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from cluster_reconciler.actors.driver import Driver
+from cluster_reconciler.actors.events import ClusterEvent
+from cluster_reconciler.decider import ClusterState, ReconcilePlan
+from cluster_reconciler.executors.attempt import Attempt, Worker
+from cluster_reconciler.executors.carrier import Carrier
+from cluster_reconciler.executors.checked_provider import CheckedProvider
+from cluster_reconciler.executors.executor import Executors
+from cluster_reconciler.executors.ledger import (
+    OperationLedger,
+    OperationState,
+    RecordedOperation,
+    RetiredAttempts,
+)
+from cluster_reconciler.executors.provider import ActorHandle, Behaviour, SwarmTicket
+from cluster_reconciler.executors.session_context import Listener, SessionIds
+from cluster_reconciler.messages import (
+    AttemptIdentity,
+    ExecutorResult,
+    NodeAttemptId,
+    NodeObserved,
+)
+from tests.decider_words import T0
+from tests.search.place import NOTHING, POLICY, Operation, Place, Setting, Side
+from tests.search.provider import SearchProvider, Suspended, ThreadKilled
+
+TICKET = SwarmTicket("127.0.0.1:1", "a token of no swarm")
+
+
+class _Actor:
+    """An executor's actor whose messages are handled when the search says so."""
+
+    def tell(self, message: object) -> None:
+        """Nothing: what waits is read from the attempt."""
+
+    def stop(self) -> None:
+        """Nothing."""
+
+
+_ACTOR = _Actor()
+
+
+class _Spawner:
+    """Starts actors, unless the search says that none can be started."""
+
+    def __init__(self) -> None:
+        self.fails = False
+
+    def spawn(self, name: str, behaviour: Behaviour, died: Callable[[str], None]) -> ActorHandle:
+        """See `Spawner`."""
+        if self.fails:
+            raise RuntimeError("no thread can be started")
+        return _ACTOR
+
+
+class Rig:
+    """One driver with its executors.  Every method but `stand` and `leave` lets real code run."""
+
+    def __init__(self, setting: Setting, *, check: bool = True) -> None:
+        self.setting = setting
+        self.provider = SearchProvider()
+        self.spawner = _Spawner()
+        self.told: list[ExecutorResult] = []
+        self._now = T0
+        self._place = Place((), NodeAttemptId(1), 0, T0)
+        self.executors = Executors(
+            setting.shapes[0].shape.run_id,
+            (self.provider,),
+            self.spawner,
+            self._hear,
+            self.now,
+            lambda _identity: TICKET,
+        )
+        self.driver = Driver(
+            setting.shapes[0].shape, POLICY, self.executors, self, check_invariants=check
+        )
+        self._listener = Listener(
+            observed=self._hear,
+            output=lambda *_line: None,
+            dropped=lambda *_line: None,
+            ticket=lambda _identity: TICKET,
+            is_over=lambda: False,
+        )
+        self._session_ids = SessionIds()
+
+    # -- the driver's host ------------------------------------------------------------------------
+
+    def now(self) -> datetime:
+        """The time."""
+        return self._now
+
+    def tell_driver(self, message: object) -> None:
+        """A pass is queued: the search takes one whenever it likes."""
+
+    def wake_at(self, moment: datetime | None) -> None:
+        """Time goes when the search says so."""
+
+    def happened(self, event: ClusterEvent) -> None:
+        """Nobody listens."""
+
+    def pass_done(self, plan: ReconcilePlan, converged: bool, /) -> None:
+        """Nobody listens."""
+
+    def attempt_over(self, identity: AttemptIdentity) -> None:
+        """Nobody listens."""
+
+    def _hear(self, message: ExecutorResult | NodeObserved) -> None:
+        if isinstance(message, ExecutorResult):
+            self.told.append(message)
+
+    # -- putting and reading ----------------------------------------------------------------------
+
+    def stand(self, place: Place) -> None:
+        """Put everything at the place."""
+        self._place = place
+        self._now = place.now
+        driver, executors, provider = self.driver, self.executors, self.provider
+        driver.state = ClusterState(0, place.next_attempt, dict(place.nodes))
+        driver.desired = self.setting.shapes[place.wanted]
+        driver.queued = True
+        executors._attempts = {side.identity.attempt: self._attempt(side) for side in place.sides}
+        executors._retired = _retired(place.retired)
+        provider.things = dict(place.things)
+        provider.fates, provider.calls = [], []
+        provider.suspends = provider.acted = False
+        provider.returning = _nothing
+        self.spawner.fails = False
+        self.told = list(place.unread)
+
+    def leave(self, *, faults: int = 0) -> Place:
+        """The place that real code has come to.  What lies in the mailbox and does not answer the
+        operation that its node waits for is read as well: it must change nothing, ever."""
+        place = self._place
+        self._read_stale()
+        state = self.driver.state
+        pending = {node.attempt: node.pending.id for node in state.nodes.values() if node.pending}
+        things = tuple(sorted(pair for pair in self.provider.things.items() if pair[1] != NOTHING))
+        retired = self.executors._retired
+        return Place(
+            nodes=tuple(sorted(state.nodes.items())),
+            next_attempt=state.next_attempt_id,
+            wanted=place.wanted,
+            now=self._now,
+            sides=tuple(
+                _side(attempt, pending.get(attempt_id), self._standing(attempt))
+                for attempt_id, attempt in sorted(self.executors._attempts.items())
+            ),
+            things=things,
+            unread=tuple(self.told),
+            retired=(tuple(retired._starts), tuple(retired._ends)),
+            faults_left=max(place.faults_left - faults, -1) if place.faults_left >= 0 else -1,
+        )
+
+    def _read_stale(self) -> None:
+        """Read, and forget, what can be refused only; a second copy of a result is such, too."""
+        kept: list[ExecutorResult] = []
+        for result in self.told:
+            if result in kept:
+                continue
+            if self._is_awaited(result):
+                kept.append(result)
+                continue
+            before = dict(self.driver.state.nodes)
+            self.driver.handle(result)
+            same = self.driver.state.nodes == before
+            assert same, f"a late result was folded: {result}"
+        self.told = kept
+
+    def _standing(self, attempt: Attempt) -> Operation | None:
+        """What ran of the attempt at the place that was begun from: in which call it stands."""
+        for side in self._place.sides:
+            if side.identity == attempt.identity:
+                return side.running
+        return None
+
+    def _is_awaited(self, result: ExecutorResult) -> bool:
+        node = self.driver.state.nodes.get(result.node)
+        return node is not None and node.pending is not None and node.pending.id == result.operation
+
+    def _attempt(self, side: Side) -> Attempt:
+        provider = CheckedProvider(self.provider, self.provider.kind, side.identity)
+        carrier = Carrier(
+            side.identity,
+            provider,
+            self.provider.settle_time,
+            self.now,
+            self._session_ids,
+            self._listener,
+        )
+        carrier.lease, carrier.session = side.lease, side.session
+        carrier._starts = side.starts
+        carrier._done = {kind: (command, outcome) for kind, command, outcome in side.done}
+        attempt = Attempt(side.identity, carrier, OperationLedger())
+        for operation in (side.answered, side.running, side.waiting):
+            if operation is not None:
+                _enter(attempt, operation)
+        if side.running is not None or side.waiting is not None:
+            attempt.worker = _worker(self.executors, attempt)
+        return attempt
+
+    # -- letting real code run --------------------------------------------------------------------
+
+    def handle(self, message: object) -> None:
+        """The driver handles one message."""
+        self.driver.handle(message)
+
+    def begin(self, identity: AttemptIdentity) -> str:
+        """What waits begins; the call in which it stands then, or nothing when it needed none."""
+        attempt = self.executors._attempts[identity.attempt]
+        waiting, worker = attempt.waiting, attempt.worker
+        assert waiting is not None, f"{identity}: nothing waits"
+        assert worker is not None, f"{identity}: nobody works"
+        self.provider.suspends = True
+        try:
+            self.executors.run(worker, waiting.effect)
+        except Suspended as suspended:
+            return str(suspended)
+        finally:
+            self.provider.suspends = False
+        return ""
+
+    def finish(self, identity: AttemptIdentity, *fates: str) -> int:
+        """The call in which the attempt's operation stands returns, with this fate; how many calls
+        the operation has made in all."""
+        attempt = self.executors._attempts[identity.attempt]
+        running, waiting, worker = attempt.running, attempt.waiting, attempt.worker
+        assert running is not None, f"{identity}: nothing runs"
+        assert worker is not None, f"{identity}: nobody works"
+        assert running.began_at is not None, f"{identity}: began at no time"
+        expired, returned_at = running.expired, self._now
+        self._now = running.began_at
+        running.state, running.expired = OperationState.WAITING, False
+        attempt.waiting, attempt.running = running, None
+
+        def returning() -> None:
+            self._now = returned_at
+            attempt.waiting, running.expired = waiting, expired
+
+        provider = self.provider
+        side = next(side for side in self._place.sides if side.identity == identity)
+        assert side.running is not None, f"{identity}: nothing runs"
+        provider.fates, provider.returning = list(fates), returning
+        provider.acted = side.running.acted
+        with suppress(ThreadKilled):
+            worker.handle(running.effect)
+        assert provider.calls, f"{identity}: {side.running.call} was not called again"
+        assert provider.calls[0] == side.running.call, f"{identity}: called {provider.calls}"
+        return len(provider.calls)
+
+    def die(self, identity: AttemptIdentity) -> None:
+        """The attempt's executor dies before what waits has begun."""
+        attempt = self.executors._attempts[identity.attempt]
+        assert attempt.worker is not None, f"{identity}: nobody works"
+        self.executors.worker_died(attempt.worker, "killed")
+
+
+def _enter(attempt: Attempt, operation: Operation) -> None:
+    record = RecordedOperation(
+        operation.effect,
+        operation.state,
+        operation.expired,
+        operation.began_at,
+        operation.result,
+    )
+    attempt.ledger._records[operation.effect.operation.sequence] = record
+    if operation.state is OperationState.RUNNING:
+        attempt.running = record
+    elif operation.state is OperationState.WAITING:
+        attempt.waiting = record
+
+
+def _worker(executors: Executors, attempt: Attempt) -> Worker:
+    worker = Worker(executors, attempt)
+    worker.spawning, worker.actor = True, _ACTOR
+    return worker
+
+
+def _side(attempt: Attempt, pending: object, standing: Operation | None) -> Side:
+    carrier = attempt.carrier
+    answered = None
+    for record in attempt.ledger._records.values():
+        if record.effect.operation == pending and record.result is not None:
+            answered = _operation(record)
+    running = None
+    if attempt.running is not None:
+        assert standing is not None, f"{attempt.identity}: runs, and was not begun"
+        running = replace(standing, expired=attempt.running.expired)
+    return Side(
+        attempt.identity,
+        carrier.lease,
+        carrier.session,
+        carrier._starts,
+        tuple((kind, command, outcome) for kind, (command, outcome) in carrier._done.items()),
+        running,
+        _operation(attempt.waiting) if attempt.waiting is not None else None,
+        answered,
+    )
+
+
+def _operation(record: RecordedOperation) -> Operation:
+    return Operation(record.effect, record.state, record.expired, record.began_at, record.result)
+
+
+def _retired(spans: tuple[tuple[int, ...], tuple[int, ...]]) -> RetiredAttempts:
+    retired = RetiredAttempts()
+    retired._starts, retired._ends = list(spans[0]), list(spans[1])
+    return retired
+
+
+def _nothing() -> None:
+    return
+
+
+def with_side(place: Place, side: Side) -> Place:
+    """The place with the side of that attempt replaced."""
+    sides = tuple(side if old.identity == side.identity else old for old in place.sides)
+    return replace(place, sides=sides)
