@@ -5,6 +5,8 @@ Pure: it answers, or raises the reason; the driver alone changes anything.
 
 from collections.abc import Collection
 
+import msgspec
+
 from cluster_reconciler.decider import ExpandedShape, expand_shape
 from cluster_reconciler.messages import (
     ClusterShape,
@@ -13,7 +15,10 @@ from cluster_reconciler.messages import (
     EffectError,
     ExecutorResult,
     GenerationRegressed,
+    LogicalNodeId,
+    NodeAttemptId,
     NodeObservation,
+    NodeObserved,
     OperationFailed,
     OperationSucceeded,
     RunMismatch,
@@ -59,6 +64,21 @@ def accepted_offer(
             f"{accepted.generation}; count the generation up with every change"
         )
     return offered
+
+
+def news_of(
+    message: ExecutorResult | NodeObserved,
+) -> tuple[LogicalNodeId, NodeAttemptId, NodeObservation]:
+    """Which node and attempt it is about, and what it says of them.  Raises ValueError: it holds
+    what cannot be written."""
+    try:
+        # By way of the wire: what cannot be written must not get into the state.
+        checked = msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=type(message))
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{error}") from error
+    if isinstance(checked, NodeObserved):
+        return checked.node, checked.attempt, checked.observation
+    return checked.node, checked.operation.attempt, observation_of(checked)
 
 
 def observation_of(result: ExecutorResult) -> NodeObservation:

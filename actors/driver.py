@@ -19,10 +19,9 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from datetime import datetime
 
-import msgspec
 from msgspec.structs import replace
 
-from cluster_reconciler.actors.admission import accepted_offer, named_shape, observation_of
+from cluster_reconciler.actors.admission import accepted_offer, named_shape, news_of
 from cluster_reconciler.actors.events import ClusterEvent, EventKind, node_events
 from cluster_reconciler.actors.invariant_guard import InvariantGuard
 from cluster_reconciler.actors.ports import Asked, DriverHost, Executor, StatusQuery, UpdateRetry
@@ -92,6 +91,8 @@ class Driver:
         self.plan: ReconcilePlan | None = None
         self.queued = False
         """One RunPass is in the mailbox."""
+        self._missed = False
+        """It was so already at the latest safety tick."""
         self.processing = False
         """A pass is running; what comes meanwhile queues one more."""
         self.failures: dict[LogicalNodeId, FailureNote] = {}
@@ -120,7 +121,7 @@ class Driver:
             case ExecutorResult() | NodeObserved():
                 self._receive(message)
             case Trigger() | SafetyTick():
-                self.request_pass()
+                self.request_pass(by_tick=isinstance(message, SafetyTick))
             case DeadlineDue(judged=False):
                 self._host.tell_driver(DeadlineDue(judged=True))
             case DeadlineDue():
@@ -144,8 +145,11 @@ class Driver:
                 found = type(message).__name__
                 self._tell(EventKind.REFUSED, None, f"ignored a message of unknown type {found}")
 
-    def request_pass(self) -> None:
-        """Queue a pass, unless one is queued (§9)."""
+    def request_pass(self, *, by_tick: bool = False) -> None:
+        """Queue a pass, unless one is queued (§9).  One that was queued at the tick before already,
+        and has not run, is lost: no message waits for so long."""
+        if by_tick:
+            self.queued, self._missed = self.queued and not self._missed, self.queued
         if not self.queued:
             self.queued = True
             self._host.tell_driver(RunPass())
@@ -206,16 +210,12 @@ class Driver:
     def _receive(self, message: ExecutorResult | NodeObserved) -> None:
         """Check what came from outside before anything is folded."""
         try:
-            # By way of the wire: what cannot be written must not get into the state.
-            checked = msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=type(message))
-        except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
+            node_id, attempt, observation = news_of(message)
+        except ValueError as error:
             text = f"ignored a malformed {type(message).__name__}: {error}"
             self._tell(EventKind.REFUSED, None, text)
-            return
-        if isinstance(checked, NodeObserved):
-            self._fold(checked.node, checked.attempt, checked.observation)
         else:
-            self._fold(checked.node, checked.operation.attempt, observation_of(checked))
+            self._fold(node_id, attempt, observation)
 
     def _fold(
         self, node_id: LogicalNodeId, attempt: NodeAttemptId, observation: NodeObservation
@@ -250,7 +250,7 @@ class Driver:
 
     def _run_pass(self) -> None:
         assert not self.processing, "a pass within a pass"
-        self.queued = False
+        self.queued = self._missed = False
         self.processing = True
         try:
             self._plan_and_apply()
