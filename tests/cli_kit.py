@@ -21,12 +21,15 @@ SHAPE = "run_id: 7\ngroups:\n- {group_id: w, role: r, count: 1, provider: proces
 PROGRAM = """
 import json, os, sys, threading, time
 from datetime import UTC, datetime, timedelta
-from cluster_reconciler.actors import *
+from cluster_reconciler.actors import (  # `*` would bring the runtime, too
+    ClusterError, ClusterEvent, ClusterStatus, DrainIncomplete, DriverDied, EventKind,
+    LeftLease, NodeStatus, NotConverged, RunLocked, StatusCounts,
+)
 from cluster_reconciler.actors.cli import up_session, up_waiting
 from cluster_reconciler.actors.cli.arguments import UpOptions, make_parser
 from cluster_reconciler.actors.cli.output import prepare_streams
 from cluster_reconciler.actors.cli.up import up
-from cluster_reconciler.messages import *
+from cluster_reconciler.messages import NodeIntent, NodeStage
 
 behaviour = json.loads(os.environ["BEHAVIOUR"])
 up_session.READER_S = behaviour.get("reader_s", up_session.READER_S)

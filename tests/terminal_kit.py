@@ -28,12 +28,14 @@ SHAPE = "run_id: 7\ngroups:\n- {group_id: w, role: r, count: 1, provider: proces
 PROGRAM = """
 import json, sys, threading, time
 from datetime import UTC, datetime, timedelta
-from cluster_reconciler.actors import *
+from cluster_reconciler.actors import (  # `*` would bring the runtime, too
+    ClusterError, ClusterEvent, ClusterStatus, EventKind, LeftLease, NodeStatus, StatusCounts,
+)
 from cluster_reconciler.actors.cli.arguments import UpOptions, make_parser
 from cluster_reconciler.actors.cli.output import prepare_streams
 from cluster_reconciler.actors.cli.up import up
 from cluster_reconciler.actors.status import FailureNote
-from cluster_reconciler.messages import *
+from cluster_reconciler.messages import NodeIntent, NodeStage
 
 began = datetime.now(UTC)
 LEFT = (LeftLease("w-0", 1, "process", "lease-1", "run 7, node w-0, attempt 1", True, "stage x"),)
