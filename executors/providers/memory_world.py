@@ -90,6 +90,8 @@ class MemoryWorld:
         self._calls: deque[Call] = deque(maxlen=history_max)
         self._numbers: Counter[tuple[CallKind, AttemptIdentity | None]] = Counter()
         self._doubles: set[AttemptIdentity] = set()
+        self.changes = 0
+        """How often a machine was made or ended, or a second one or a second session begun."""
 
     # -- the oracle -------------------------------------------------------------------------------
 
@@ -175,6 +177,7 @@ class MemoryWorld:
         """Make one more machine, also where there is one: whether that is right, others say."""
         with self.lock:
             self._creations[identity] += 1
+            self.changes += 1
             nth = self._creations[identity]
             name = f"{self._kind}-{identity.run_id}-{identity.node}-{identity.attempt}"
             lease_id = ProviderLeaseId(name if nth == 1 else f"{name}-copy-{nth}")
@@ -193,6 +196,7 @@ class MemoryWorld:
             lease = self._leases.pop(lease_id, None)
             if lease is None:
                 return None
+            self.changes += 1
             others = self._leases_of[lease.identity]
             del others[lease_id]
             if not others:
@@ -208,6 +212,7 @@ class MemoryWorld:
             sessions = self._sessions.setdefault(context.identity, [])
             if any(session.alive for session in sessions):
                 self._doubles.add(context.identity)
+                self.changes += 1
             session = MemorySession(context.identity, context.session_id, context, self._now())
             sessions.append(session)
             return session

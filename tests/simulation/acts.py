@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import assert_never
 
+from cluster_reconciler.actors.clock import END_OF_TIME
 from cluster_reconciler.actors.ports import UpdateRetry
 from cluster_reconciler.executors.providers.memory import MemoryProvider
 from cluster_reconciler.messages import (
@@ -31,10 +32,10 @@ def act(world: SimulatedWorld, move: m.AnyMove) -> None:
             attempt = world.node(node).attempt if nodes else NodeAttemptId(1)
             world.cluster.tell(shapes.nonsense(move.kind, node, attempt))
         case m.Sleep():
-            world.sleep(move.seconds)
+            world.sleep(_at_most(world, move.seconds))
         case m.PutOff():
             world.cluster.drive()
-            world.cluster.advance(move.seconds)
+            world.cluster.advance(_at_most(world, move.seconds))
             for _ in range(move.steps):
                 world.pump()
         case m.KillExecutor():
@@ -49,6 +50,12 @@ def act(world: SimulatedWorld, move: m.AnyMove) -> None:
             world.cluster.tell(UpdateRetry(move.policy))
         case _:
             assert_never(move)
+
+
+def _at_most(world: SimulatedWorld, seconds: float) -> float:
+    """So long, but not to the end of time."""
+    left = (END_OF_TIME - world.now).total_seconds() - 1
+    return max(0.0, min(seconds, left))
 
 
 def _offer(world: SimulatedWorld, move: m.Reshape | m.ThereAndBack | m.InvalidShape) -> None:
@@ -75,7 +82,7 @@ def _there_and_back(world: SimulatedWorld, move: m.ThereAndBack) -> None:
     before = world.cluster.desired
     _reshape(world, move.shape, 1)
     if move.between is not None:
-        world.run(move.between)
+        world.run(_at_most(world, move.between))
     back = shapes.again(before, before.generation + 2)
     world.cluster.tell(UpdateDesired(back))
 

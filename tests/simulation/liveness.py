@@ -12,7 +12,13 @@ from msgspec import Struct
 
 from cluster_reconciler.actors.clock import END_OF_TIME
 from cluster_reconciler.decider.state import ATTEMPT_ID_MAX
-from cluster_reconciler.messages import LogicalNodeId, NodeStage, OperationKind, ProviderKind
+from cluster_reconciler.messages import (
+    LogicalNodeId,
+    NodeIntent,
+    NodeStage,
+    OperationKind,
+    ProviderKind,
+)
 from tests.simulation.bounds import bound, quiet_after
 from tests.simulation.world import SimulatedWorld
 
@@ -20,7 +26,7 @@ DAY = 24 * 3600.0
 HOUR = 3600.0
 
 CONVERGED = "converged, then silent for a day"
-NO_IDS = "no attempt id left: what has an attempt is ready, the rest is gone; then silent for a day"
+NO_IDS = "no attempt id left: what has an attempt is ready, or asks for a place; the rest is gone"
 NO_PLACE = (
     "fewer places than nodes: all places are taken by ready nodes, the rest only asks, for ever"
 )
@@ -58,10 +64,9 @@ def show(world: SimulatedWorld) -> Found:
         assert world.run_to_next(), f"nothing is ever due again, and yet: {_missing(world)}"
         if not was:
             became = world.now
-        if claim == CONVERGED and world.cluster.state.next_attempt_id >= ATTEMPT_ID_MAX:
-            claim, reached = NO_IDS, _all_ids_used
+        claim, reached = _claim(world)
     _is_true(world)
-    if claim == NO_PLACE:
+    if _places(world) is not None:
         _only_asks(world)
     else:
         _silent(world)
@@ -80,10 +85,10 @@ def _stop(world: SimulatedWorld) -> None:
 
 
 def _claim(world: SimulatedWorld) -> tuple[str, Callable[[SimulatedWorld], bool]]:
-    if _places(world) is not None:
-        return NO_PLACE, _all_places_taken
     if world.cluster.state.next_attempt_id >= ATTEMPT_ID_MAX:
         return NO_IDS, _all_ids_used
+    if _places(world) is not None:
+        return NO_PLACE, _all_places_taken
     return CONVERGED, _converged
 
 
@@ -92,12 +97,15 @@ def _converged(world: SimulatedWorld) -> bool:
 
 
 def _all_ids_used(world: SimulatedWorld) -> bool:
-    """Nothing undesired is left, and each node that is there is as wanted or gone for good."""
+    """Nothing undesired is left, and each node that is there is as wanted or gone for good; or it
+    asks for a place where there is none."""
     desired = world.cluster.desired.expand()
     nodes = world.cluster.state.nodes
+    may_ask = _places(world) is not None
     return set(nodes) <= set(desired) and all(
         (node.record.ready and node.record.desired == desired[node_id] and node.pending is None)
         or node.record.stage is NodeStage.DESTROYED
+        or (may_ask and node.intent is NodeIntent.ACTIVE and node.record.lease is None)
         for node_id, node in nodes.items()
     )
 

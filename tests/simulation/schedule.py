@@ -10,11 +10,11 @@ from tests.simulation import moves as m
 from tests.simulation.chance import Chance
 from tests.simulation.life import ORDINARY_START, Life, ProviderDraw, Rates
 
-GAPS = (0.0, 0.0, 0.4, 1.0, 3.0, 10.0, 31.0, 61.0, 130.0, 1200.0)
+GAPS = (0.0, 0.0, 0.0, 0.4, 1.0, 1.0, 3.0, 3.0, 10.0, 10.0, 31.0, 61.0, 130.0, 700.0)
 GROUPS = ("a", "b", "c")
 LONGEST_ABSENCE = 90.0
 """Seconds; of a node that was said to be lost and comes back."""
-MOVES_MIN, MOVES_MAX = 4, 28
+MOVES_MIN, MOVES_MAX = 2, 20
 NEWS = (
     "join", "join", "closed", "failed", "stage back", "stage on", "output", "output back",
     "stream error", "cancelled", "converged", "start failed", "lost", "other session",
@@ -42,7 +42,7 @@ def draw(seed: int, nodes: int | None = None) -> Life:
     end = chance.hit("end of time", 12)
     return Life(
         seed=seed,
-        start=END_OF_TIME - timedelta(seconds=1 + chance.below("end", 9000))
+        start=END_OF_TIME - timedelta(seconds=1 + chance.below("end", 4000))
         if end
         else ORDINARY_START,
         first_attempt=ATTEMPT_ID_MAX - chance.below("ids left", 12)
@@ -51,8 +51,8 @@ def draw(seed: int, nodes: int | None = None) -> Life:
         retry=_retry(chance, "retry"),
         providers=providers,
         shape=_shape(chance, "shape", len(providers), nodes),
-        safety_tick=chance.pick("tick", (300.0, 600.0, 1200.0, 3600.0)),
-        lease_check=chance.pick("check", (120.0, 900.0, 1800.0, 3600.0)),
+        safety_tick=chance.pick("tick", (300.0, 1200.0, 3600.0, 3600.0)),
+        lease_check=chance.pick("check", (120.0, 900.0, 3600.0, 3600.0)),
         grace=chance.pick("grace", (0.0, 1.0, 20.0)),
         slow_calls=chance.hit("slow", 250),
         rates=_rates(chance),
@@ -99,7 +99,7 @@ def _retry(chance: Chance, key: str) -> RetryPolicy:
 
     return RetryPolicy(
         initial_delay=seconds("initial", 0.2, 1, 1, 5),
-        max_delay=seconds("max", 5, 60, 60, 600),
+        max_delay=seconds("max", 20, 60, 60, 600),
         jitter=chance.pick(f"{key}/jitter", (0.0, 0.5, 1.0)),
         operation_timeout=seconds("operation", 2, 30, 120, 120),
         endpoint_probe_interval=seconds("probe", 1, 2, 20),
