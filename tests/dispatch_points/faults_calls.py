@@ -18,6 +18,7 @@ from cluster_reconciler.executors.providers.memory_world import Call
 from cluster_reconciler.messages import (
     AttemptIdentity,
     Disposition,
+    ExecutorResult,
     LeaseAbsent,
     NodeLost,
     NodeObserved,
@@ -25,6 +26,7 @@ from cluster_reconciler.messages import (
 )
 from tests.dispatch_points.planting import (
     ANEW,
+    EXPIRED,
     LOOKS,
     MAKING,
     NOTHING,
@@ -32,6 +34,7 @@ from tests.dispatch_points.planting import (
     RETRIED,
     Family,
     Fault,
+    on_answer,
 )
 from tests.dispatch_points.world import RUN, Grant, Point, PointWorld
 
@@ -159,6 +162,20 @@ def _breaks(
     _on_first_call(world, point, bite)
 
 
+def _lost_in_vain(disposition: Disposition, world: PointWorld, point: Point) -> None:
+    """The call has no effect, and what it says of that is lost as well."""
+
+    def bite(_call: Call, _effect: Effect) -> object:
+        raise ProviderError("so the provider says", disposition)
+
+    def lose(_answer: ExecutorResult) -> Sequence[object]:
+        world.strike(EXPIRED)
+        return ()
+
+    _on_first_call(world, point, bite)
+    on_answer(world, point, lose)
+
+
 def _wrong_value(after: bool, world: PointWorld, point: Point) -> None:
     def bite(_call: Call, effect: Effect) -> object:
         if after:
@@ -273,6 +290,11 @@ CALLS: tuple[Fault, ...] = (
         )
         for name, disposition, retry_after in _DISPOSITIONS
         for after in (False, True)
+    ),
+    *(
+        Fault(f"reply-lost-of-{name}", Family.REPLY, partial(_lost_in_vain, disposition))
+        for name, disposition, retry_after in _DISPOSITIONS
+        if retry_after is None
     ),
     *(
         Fault(

@@ -18,6 +18,7 @@ from cluster_reconciler.messages import (
     ClusterShape,
     DeadlineDue,
     NodeLost,
+    NodeObservation,
     NodeObserved,
     ProviderKind,
     ProviderLimits,
@@ -28,6 +29,7 @@ from cluster_reconciler.messages import (
     SwactorJoined,
     UpdateDesired,
 )
+from tests.dispatch_points.gates import TICK
 from tests.dispatch_points.planting import (
     ANEW,
     EXPIRED,
@@ -38,14 +40,16 @@ from tests.dispatch_points.planting import (
     Fault,
     Where,
     dropped_pass,
+    is_over,
     on_answer,
     strike_at,
 )
 from tests.dispatch_points.scenarios import nodes
-from tests.dispatch_points.world import RUN, TICK, Grant, Point, PointWorld
+from tests.dispatch_points.world import RUN, Grant, Point, PointWorld
 
-TICKED = Grant(seconds=TICK.total_seconds())
-"""Rule 21, spec §9: what is lost is made good by the safety tick."""
+TICKED = Grant(seconds=2 * TICK.total_seconds())
+"""Spec §9: what is lost is made good by the safety tick; by the second one at the latest, since at
+the first a pass that is queued may still be on its way."""
 ONCE_MORE = Grant(attempts=1, machines=1, seconds=LOOKS)
 """Spec §8: a node that was unwanted, or wanted otherwise, comes back as one new attempt."""
 TWICE_MORE = Grant(attempts=2, machines=2, seconds=2 * LOOKS)
@@ -294,6 +298,17 @@ def _foreign_session(
     strike_at(world, point, where, messages)
 
 
+def _late_news(news: NodeObservation, world: PointWorld, point: Point) -> None:
+    """It comes when the attempt that it is about is over, and counts for nothing (spec §14.8)."""
+
+    def tell() -> None:
+        world.strike(NOTHING)
+        attempt = point.effect.operation.attempt
+        world.cluster.tell(NodeObserved(point.effect.node, attempt, news))
+
+    world.at_dispatch(point.number, lambda: world.once(partial(is_over, world, point), tell))
+
+
 _FOREIGN: tuple[tuple[str, SessionObservation], ...] = (
     ("closed", BootstrapClosed(FOREIGN)),
     ("failed", BootstrapFailed(FOREIGN, "exit code 1")),
@@ -301,6 +316,10 @@ _FOREIGN: tuple[tuple[str, SessionObservation], ...] = (
 )
 
 NODES: tuple[Fault, ...] = (
+    *(
+        Fault(f"late-news-{name}", Family.NODE, partial(_late_news, news), same_course=True)
+        for name, news in (*_FOREIGN, ("lost", NodeLost("it is gone")))
+    ),
     *(
         Fault(
             f"{'machine-gone' if machine else 'node-lost'}-{where}",

@@ -20,7 +20,6 @@ from cluster_reconciler.messages import (
     ExecutorResult,
     LeaseAbsent,
     LeaseDestroyed,
-    LogicalNodeId,
     NodeLost,
     NodeObserved,
     OperationKind,
@@ -34,6 +33,7 @@ from tests.dispatch_points.planting import (
     RETRIED,
     Family,
     Fault,
+    is_over,
     on_answer,
 )
 from tests.dispatch_points.world import Grant, Point, PointWorld
@@ -79,6 +79,12 @@ def _stalled(world: PointWorld, point: Point) -> None:
 
         def let_go() -> None:
             actor.held = False
+            provider = world.provider_of(point.effect.node)
+            calls = len(provider.world.calls())
+            if world.latest[point.effect.operation.attempt] == point.effect.operation:
+                while world.pump():
+                    pass
+                assert len(provider.world.calls()) == calls, "what was withdrawn has run"
 
         world.after(EXPIRY + 0.5, let_go)
 
@@ -143,12 +149,6 @@ def _late_into_the_next(world: PointWorld, point: Point) -> None:
         return ()
 
     on_answer(world, point, hold)
-
-
-def is_over(world: PointWorld, point: Point) -> bool:
-    """Whether the point's attempt is no more the present one."""
-    node = world.cluster.state.nodes.get(LogicalNodeId(point.effect.node))
-    return node is None or node.attempt != point.effect.operation.attempt
 
 
 def _late_into_another_attempt(world: PointWorld, point: Point) -> None:

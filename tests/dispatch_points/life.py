@@ -19,9 +19,10 @@ from cluster_reconciler.messages import (
     PlannedEffect,
     kind_of,
 )
+from tests.dispatch_points.gates import POLICY, TICK
 from tests.dispatch_points.planting import Fault
 from tests.dispatch_points.scenarios import SCENARIOS, Scenario
-from tests.dispatch_points.world import POLICY, TICK, Point, PointWorld
+from tests.dispatch_points.world import Point, PointWorld
 
 SILENCE = timedelta(hours=1)
 Course = dict[str, list[tuple[int, OperationKind, bool]]]
@@ -179,17 +180,20 @@ def _stays_silent(world: PointWorld) -> None:
     points, events = len(world.points), len(world.cluster.events)
     before, passes = world.cluster.state, world.cluster.passes
     world.run(SILENCE)
-    assert len(world.points) == points, f"it dispatched {world.points[points:]} in its silence"
-    assert world.cluster.events[events:] == ()
-    assert world.cluster.state == before
-    assert world.cluster.passes - passes == SILENCE // TICK
-    assert world.cluster.converged
+    dispatched, told = world.points[points:], world.cluster.events[events:]
+    assert not dispatched, f"not silent, it dispatched {dispatched}"
+    assert not told, f"not silent, it told {told}"
+    assert world.cluster.state == before, "not silent, the state has changed"
+    ran = world.cluster.passes - passes
+    assert ran == SILENCE // TICK, f"not silent, {ran} passes ran in {SILENCE // TICK} safety ticks"
 
 
 def _nothing_is_left(world: PointWorld) -> None:
     """At the end there is a machine and a memory for each wanted node, and nothing else."""
-    wanted = world.cluster.desired.expand()
-    assert world.ready == set(wanted)
-    assert world.live == {world.identity(node) for node in wanted}
-    assert world.executors.attempts == len(wanted)
-    assert world.executors.running == ()
+    wanted = set(world.cluster.desired.expand())
+    assert world.ready == wanted, f"ready are {world.ready}, wanted {wanted}"
+    owned = {world.identity(node) for node in wanted}
+    assert world.live == owned, f"there are machines {world.live}, wanted are {owned}"
+    kept = world.executors.attempts
+    assert kept == len(wanted), f"{kept} attempts are remembered, {len(wanted)} nodes are wanted"
+    assert not world.executors.running, f"still running: {world.executors.running}"

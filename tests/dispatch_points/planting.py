@@ -10,13 +10,17 @@ from enum import StrEnum, auto
 from msgspec import Struct
 
 from cluster_reconciler.messages import ExecutorResult, OperationKind, RunPass
-from tests.dispatch_points.world import POLICY, SETTLE, Grant, Point, PointWorld
+from tests.dispatch_points.gates import POLICY
+from tests.dispatch_points.world import SETTLE, Grant, Point, PointWorld
 
 EXPIRY = POLICY.operation_timeout.total_seconds()
 PROBE = POLICY.endpoint_probe_interval.total_seconds()
 LOOKS = SETTLE.total_seconds() + 2 * PROBE
 """Seconds until an absence is conclusive: the settle time, and the look that comes just before and
 just after it."""
+
+MOMENT = 1.0
+"""Seconds that an answer is on its way, when others are to come before it."""
 
 NOTHING = Grant()
 """A fault that is harmless by the rules: it costs no attempt, no machine, no retry, no time."""
@@ -64,7 +68,9 @@ class Where(StrEnum):
     AFTER = auto()
     """After that pass, before an executor has begun."""
     ANSWERED = auto()
-    """Carried out, and the answer is not folded yet."""
+    """Carried out, ahead of the answer in the mailbox."""
+    UNDERWAY = auto()
+    """Carried out, and passes run before the answer comes."""
 
 
 def result_of(point: Point, message: object) -> ExecutorResult | None:
@@ -82,8 +88,18 @@ def strike_at(
         world.ahead_of_pass(point.told_pass, messages)
     elif where is Where.AFTER:
         world.at_dispatch(point.number, lambda: tell_all(world, messages()))
-    else:
+    elif where is Where.ANSWERED:
         on_answer(world, point, lambda answer: (*messages(), answer))
+    else:
+        on_answer(world, point, lambda answer: _ahead_of(world, answer, messages()))
+
+
+def _ahead_of(
+    world: PointWorld, answer: ExecutorResult, messages: Sequence[object]
+) -> Sequence[object]:
+    world.granted.append(Grant(seconds=MOMENT))
+    world.after(MOMENT, lambda: world.cluster.tell(answer))
+    return messages
 
 
 def tell_all(world: PointWorld, messages: Sequence[object]) -> None:
@@ -107,6 +123,12 @@ def on_answer(
         return act(answer)
 
     world.at_dispatch(point.number, lambda: remove.append(world.add_filter(look)))
+
+
+def is_over(world: PointWorld, point: Point) -> bool:
+    """Whether the point's attempt is no more the present one."""
+    node = world.cluster.state.nodes.get(point.effect.node)
+    return node is None or node.attempt != point.effect.operation.attempt
 
 
 def dropped_pass() -> Sequence[object]:

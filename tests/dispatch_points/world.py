@@ -15,13 +15,10 @@ from msgspec import Struct
 
 from cluster_reconciler.actors.clock import Clock
 from cluster_reconciler.actors.events import EventKind
-from cluster_reconciler.actors.spawning import SteppingSpawner
 from cluster_reconciler.actors.stepping_oracle import check_machines
-from cluster_reconciler.actors.stepping_record import RecordedCluster
 from cluster_reconciler.actors.stepping_world import Now, SteppingWorld
-from cluster_reconciler.decider import RetryPolicy, later
+from cluster_reconciler.decider import later
 from cluster_reconciler.executors import Executors, MemoryProvider, SwarmTicket
-from cluster_reconciler.executors.provider import ActorHandle, Behaviour
 from cluster_reconciler.messages import (
     ClusterShape,
     LogicalNodeId,
@@ -39,12 +36,10 @@ from cluster_reconciler.messages import (
     is_adopt_only,
     kind_of,
 )
+from tests.dispatch_points.gates import POLICY, GatedSpawner, WatchedCluster
 
-POLICY = RetryPolicy(jitter=0.0)
-"""The default policy, with waits that are exact: 1, 2, 4, ... seconds."""
 SETTLE = timedelta(seconds=15)
 """Longer than six stale reads at the probe interval of 2 s: what pairs of faults may bring."""
-TICK = timedelta(seconds=120)
 RUN = RunId(7)
 ENDLESS = 10_000.0
 """Seconds that a run without faults never takes."""
@@ -93,80 +88,6 @@ class Grant(Struct, frozen=True):
     """... effects that are told of as tried again, ..."""
     seconds: float = 0.0
     """... and time until all is well, backoff not counted."""
-
-
-class WatchedCluster(RecordedCluster):
-    """A stepped cluster whose mailbox has a gate, and whose steps are watched."""
-
-    def __init__(
-        self,
-        shape: ClusterShape,
-        executor: Executors,
-        gate: Callable[[object], Iterable[object]],
-        stepped: Callable[[list[PlannedEffect]], None],
-    ) -> None:
-        super().__init__(shape, executor, retry=POLICY, safety_tick=TICK)
-        self._gate = gate
-        self._stepped = stepped
-        self._world.tell = self.tell
-
-    def tell(self, message: object) -> None:
-        for passed in self._gate(message):
-            super().tell(passed)
-
-    def step(self) -> list[PlannedEffect]:
-        effects = super().step()
-        self._stepped(effects)
-        return effects
-
-
-class GatedActor:
-    """An executor's actor that gets its messages only when the world pumps; until then it may be
-    held, or killed while they wait."""
-
-    def __init__(self, actor: ActorHandle, died: Callable[[str], None]) -> None:
-        self._actor = actor
-        self._died = died
-        self.waiting: deque[object] = deque()
-        self.held = False
-        self.dead = False
-
-    def tell(self, message: object) -> None:
-        if not self.dead:
-            self.waiting.append(message)
-
-    def stop(self) -> None:
-        self._actor.stop()
-
-    def kill(self) -> None:
-        self.dead = True
-        self.waiting.clear()
-        self._died("killed while its message waited")
-
-    def flush(self) -> None:
-        while self.waiting and not self.held and not self.dead:
-            self._actor.tell(self.waiting.popleft())
-
-
-class GatedSpawner:
-    """Spawns through a `SteppingSpawner`, and keeps the gates by attempt."""
-
-    def __init__(self, spawner: SteppingSpawner) -> None:
-        self._spawner = spawner
-        self.actors: dict[str, GatedActor] = {}
-
-    def spawn(self, name: str, behaviour: Behaviour, died: Callable[[str], None]) -> ActorHandle:
-        actor = GatedActor(self._spawner.spawn(name, behaviour, died), died)
-        self.actors[name] = actor
-        return actor
-
-    def of(self, effect: PlannedEffect) -> GatedActor:
-        return self.actors[f"executor-{effect.node}-{effect.operation.attempt}"]
-
-    def flush(self) -> None:
-        for actor in self.actors.values():
-            if actor.waiting:
-                actor.flush()
 
 
 class PointWorld(SteppingWorld):
@@ -220,21 +141,21 @@ class PointWorld(SteppingWorld):
     # -- the gates --------------------------------------------------------------------------------
 
     def _through_gate(self, message: object) -> Iterable[object]:
-        if isinstance(message, RunPass):
-            self._passes_told += 1
-            ahead = self._ahead_of(self._passes_told)
-            passed = [] if RunPass() in ahead else self._filtered(message)
-            self._passes_queued.extend(self._passes_told for m in passed if m == message)
-            return [*(m for m in ahead if m != RunPass()), *passed]
-        return self._filtered(message)
-
-    def _ahead_of(self, number: int) -> list[object]:
         try:
-            return [m for act in self._at_pass.pop(number, ()) for m in act()]
+            return self._passed(message)
         except Exception as error:
-            # Within a pass the driver would contain it, as if it were a defect of the product.
+            # Executors and driver would contain it, as if it were a defect of the product.
             self._gate_failed = error
             raise
+
+    def _passed(self, message: object) -> Iterable[object]:
+        if not isinstance(message, RunPass):
+            return self._filtered(message)
+        self._passes_told += 1
+        ahead = [m for act in self._at_pass.pop(self._passes_told, ()) for m in act()]
+        passed = [] if RunPass() in ahead else self._filtered(message)
+        self._passes_queued.extend(self._passes_told for m in passed if m == message)
+        return [*(m for m in ahead if m != RunPass()), *passed]
 
     def _filtered(self, message: object) -> Sequence[object]:
         for look in list(self._filters):
@@ -244,8 +165,7 @@ class PointWorld(SteppingWorld):
         return (message,)
 
     def _stepped(self, effects: list[PlannedEffect]) -> None:
-        if self._gate_failed is not None:
-            raise self._gate_failed
+        self._raise_what_a_gate_raised()
         told_pass = 0
         if self.cluster.passes != self._passes_seen:
             self._passes_seen = self.cluster.passes
@@ -264,6 +184,14 @@ class PointWorld(SteppingWorld):
         for awaited in [pair for pair in self._awaited if pair[0]()]:
             self._awaited.remove(awaited)
             awaited[1]()
+
+    def _raise_what_a_gate_raised(self) -> None:
+        if self._gate_failed is not None:
+            raise self._gate_failed
+
+    def check(self) -> None:
+        self._raise_what_a_gate_raised()
+        super().check()
 
     def pump(self) -> bool:
         self.gates.flush()
