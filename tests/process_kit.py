@@ -1,6 +1,7 @@
 """What the tests of real nodes share: a provider with one listener, and what it was told.
 
-Starts nothing by itself, and knows only what /proc and the lease's own files say.
+Starts nothing by itself, and knows only what /proc and the lease's own files say.  Without pytest:
+a test's own reconciler imports it in a process of its own, and must not wait for that.
 """
 
 import contextlib
@@ -13,8 +14,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
 from cluster_reconciler.actors.swarm import SwarmListener
 from cluster_reconciler.executors.node.machine import descendants
 from cluster_reconciler.executors.provider import BootstrapContext, Stream
@@ -23,7 +22,6 @@ from cluster_reconciler.executors.providers.process.processes import (
     identify,
     processes_of_lease,
 )
-from cluster_reconciler.executors.providers.process.spawning import unshare_command
 from cluster_reconciler.messages import (
     AttemptIdentity,
     BootSpec,
@@ -50,15 +48,6 @@ from cluster_reconciler.messages import (
 
 DEADLINE_S = 20.0
 KIND = ProviderKind("process")
-CONTAINMENTS = [
-    pytest.param(
-        Containment.NAMESPACE,
-        marks=pytest.mark.skipif(
-            unshare_command() is None, reason="this machine allows no pid namespace"
-        ),
-    ),
-    Containment.SUBREAPER,
-]
 
 STUBBORN = "(setsid sh -c \"trap '' TERM HUP INT; echo stubborn; sleep 1000\" & ) ; "
 """Begins a command with a double-forked grandchild in a session of its own that ignores TERM."""

@@ -93,7 +93,7 @@ class TestInTmux:
         shell.type(UP)
         shell.wait_for("3 of 4 ready", "it failed")
 
-        for columns, lines in ((70, 30), (200, 60), (45, 20)):
+        for columns, lines in ((200, 60), (45, 20)):
             # Just after a picture: tmux tells of a new size only a quarter of a second later, and
             # one that is painted meanwhile cannot know of it.
             shell.wait_for_a_change()
@@ -169,11 +169,7 @@ class TestOnAPty:
 
     def test_without_colour_the_view_has_none(self, on_pty: OpenPty, scene: Scene) -> None:
         scene.set(nodes={"w-0": "it failed"})
-        for arguments, environment in (
-            (["--no-color"], {}),
-            ([], {"NO_COLOR": "1"}),
-        ):
-            up = on_pty(*arguments, **environment)
+        for up in (on_pty("--no-color"), on_pty(NO_COLOR="1")):
             up.read_until("it failed")
             up.send(signal.SIGINT)
             assert up.wait() == 130

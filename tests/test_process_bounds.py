@@ -18,7 +18,8 @@ from cluster_reconciler.executors.providers.process import Containment, ProcessP
 from cluster_reconciler.executors.providers.process.processes import processes_of_lease
 from cluster_reconciler.executors.providers.process.provider import default_state_dir
 from cluster_reconciler.messages import BootSpec, RunId
-from tests.process_kit import CONTAINMENTS, Ground, Node, wait_until
+from tests.containments import CONTAINMENTS
+from tests.process_kit import Ground, Node, wait_until
 
 ATTEMPTS = 20
 SETTLED = 5

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from cluster_reconciler.executors.providers.process import Containment, provider
-from tests.process_kit import CONTAINMENTS, STUBBORN, Ground, Node, wait_until
+from tests.containments import CONTAINMENTS
+from tests.process_kit import STUBBORN, Ground, Node, wait_until
 
 BOUND_S = 3.0
 

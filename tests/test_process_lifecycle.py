@@ -18,7 +18,8 @@ from cluster_reconciler.messages import (
     RunId,
     SwactorId,
 )
-from tests.process_kit import CONTAINMENTS, KIND, STUBBORN, Ground, is_living, wait_until
+from tests.containments import CONTAINMENTS
+from tests.process_kit import KIND, STUBBORN, Ground, is_living, wait_until
 
 
 @pytest.fixture(params=CONTAINMENTS)

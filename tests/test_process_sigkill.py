@@ -20,7 +20,8 @@ from cluster_reconciler.executors.providers.process import Containment, ProcessP
 from cluster_reconciler.executors.providers.process.processes import processes_of_lease
 from cluster_reconciler.executors.providers.process.run_lock import RunHeld
 from cluster_reconciler.messages import RunId
-from tests.process_kit import CONTAINMENTS, STUBBORN, wait_until
+from tests.containments import CONTAINMENTS
+from tests.process_kit import STUBBORN, wait_until
 
 ROUNDS = 4
 RUN = RunId(7)
