@@ -154,13 +154,11 @@ def _begin_delete(node: ManagedNode, now: datetime, retry: RetryPolicy) -> Manag
 
 
 def _mark_destroyed(node: ManagedNode, now: datetime) -> ManagedNode:
+    """What it held is gone already: that is why it may be marked."""
     return replace(
         node,
-        record=replace(
-            node.record, stage=NodeStage.DESTROYED, ready=False, connection=None, destroyed_at=now
-        ),
+        record=replace(node.record, stage=NodeStage.DESTROYED, destroyed_at=now),
         retry=replace(node.retry, next_effect_at=None),
-        kept=(),
     )
 
 

@@ -264,12 +264,23 @@ def test_rule_28_an_attempt_counts_against_its_own_provider() -> None:
     assert plan.held_back == ("g-1",)
 
 
-def test_rule_28_a_lowered_limit_takes_nothing_back_and_lets_nothing_new_go() -> None:
-    desired = shape(group(count=4), limits={"memory": 1})
+@pytest.mark.parametrize("waiting", [1, 2, 3, 4])
+def test_rule_28_a_lowered_limit_takes_nothing_back_and_lets_nothing_new_go(waiting: int) -> None:
+    # given three creates that are out, more than the limit allows now
+    desired = shape(group(count=3 + waiting), limits={"memory": 1})
+    nodes = [*(creating() for _ in range(3)), *(new() for _ in range(waiting))]
 
-    plan = reconcile(cluster_of(desired, *(creating() for _ in range(3)), new()), desired, T0)
+    plan = reconcile(cluster_of(desired, *nodes), desired, T0)
 
-    assert (plan.actions, plan.held_back) == ((), ("g-3",))
+    assert (plan.actions, plan.held_back) == ((), tuple(f"g-{3 + n}" for n in range(waiting)))
+
+
+def test_rule_28_what_is_out_counts_wherever_its_node_stands() -> None:
+    desired = shape(group(count=3), limits={"memory": 1})
+
+    plan = reconcile(cluster_of(desired, ready(), new(), creating()), desired, T0)
+
+    assert (plan.actions, plan.held_back) == ((), ("g-1",))
 
 
 def test_rule_28_places_go_to_those_who_failed_least_and_asked_least() -> None:

@@ -2,7 +2,8 @@
 
 It reads source and answers with mutants; it runs none, and knows of no test.  What is never
 changed, since no behaviour stands there: imports, docstrings, annotations and aliases of types,
-`__all__`, and in the product (not in the checks) assertions, which only say what cannot be.
+`__all__`, words of a table that are there for people, and in the product (not in the checks)
+assertions, which only say what cannot be.
 
 Theory of operation.  The tree is walked once.  Each place offers replacements, which are put in,
 compiled, and taken out again, so that a thousand mutants cost one parse.
@@ -151,6 +152,8 @@ def _walk(
         place = _Place(parent, name, index, here, inside, lines)
         if _is_left_alone(parent, name, child, assertions):
             continue
+        if function is None and _is_for_people(parent, index, child):
+            continue
         for new in _replacements(parent, name, child, members):
             yield place, child, new
         if isinstance(child, ast.FunctionDef | ast.Lambda) and function is None:
@@ -196,6 +199,13 @@ def _is_left_alone(parent: Node, name: str, child: Node, assertions: bool) -> bo
         return child.arg != "frozen"  # `gc` is a hint, `tag` the wire's.
     ends = isinstance(child, ast.match_case) and "assert_never" in _unparsed(child)
     return ends or (isinstance(child, ast.Call) and _unparsed(child.func) == "auto")
+
+
+def _is_for_people(parent: Node, index: int | None, child: Node) -> bool:
+    """Words of a table beside what it decides: drawn into the documents, and compared there."""
+    if not isinstance(child, ast.Constant) or not isinstance(child.value, str):
+        return False
+    return " " in child.value or (isinstance(parent, ast.Call) and bool(index))
 
 
 def _replacements(parent: Node, name: str, child: Node, members: Members) -> Iterator[Node | None]:
