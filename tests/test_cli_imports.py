@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 OF_THE_RUNTIME = (
-    "asyncio", "cluster_reconciler.actors.runtime", "cluster_reconciler.actors.driver_actor",
+    "asyncio", "cluster_reconciler.actors.driver", "cluster_reconciler.actors.driver_actor",
+    "cluster_reconciler.actors.replay", "cluster_reconciler.actors.runtime",
     "cluster_reconciler.executors.executor", "loguru", "multiprocessing", "pykka",
 )  # fmt: skip
 OF_READING_SHAPES = ("cluster_reconciler.actors.cli.shape_file", "tomllib")
