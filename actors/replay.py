@@ -7,7 +7,7 @@ here touches the world: an effect is written down and goes nowhere, an answer co
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection
 from datetime import datetime
 
 from msgspec import Struct
@@ -147,7 +147,7 @@ class Replay:
         raised = self._handle(line)
         driver.desired = desired
         after = {n: nodes.get(n) for n in sorted(driver.touched)}
-        found = self._digest_of(after)
+        found = self._digest_of(driver.touched)
         if raised is not None or self._host.unlike_calls(line.answers) or found != line.digest:
             driver.state = state
             return False
@@ -185,14 +185,14 @@ class Replay:
                 self._agenda.changed(node_id, after)
         return tuple(changes)
 
-    def _digest_of(self, after: Mapping[LogicalNodeId, ManagedNode | None]) -> str:
-        """Of a message that left these nodes so."""
+    def _digest_of(self, touched: Collection[LogicalNodeId]) -> str:
+        """Of a message that changed these nodes."""
         state = self._driver.state
-        if after:
-            return state_digest(state, after)
+        if touched:
+            return state_digest(state, touched)
         attempt, generation, known = self._nothing
         if (attempt, generation) != (state.next_attempt_id, state.observed_generation) or not known:
-            known = state_digest(state, {})
+            known = state_digest(state, ())
             self._nothing = (state.next_attempt_id, state.observed_generation, known)
         return known
 
@@ -214,14 +214,14 @@ class Replay:
         unlike = unlike_raised(line.raised, raised) or self._host.unlike_calls(line.answers)
         if unlike is not None:
             return unlike
-        after = {change.node: change.after for change in changes}
+        touched = [change.node for change in changes]
         if self._agenda is not None:
-            if not line.digest or self._digest_of(after) == line.digest:
+            if not line.digest or self._digest_of(touched) == line.digest:
                 return None
-            return unlike_state(line, self._driver.state, after)
+            return unlike_state(line, self._driver.state, touched)
         return (
             unlike_effects(self._host.effects, line.answers)
-            or unlike_state(line, self._driver.state, after)
+            or unlike_state(line, self._driver.state, touched)
             or self._unlike_plan(line)
         )
 

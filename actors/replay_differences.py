@@ -5,7 +5,7 @@ Pure: it compares what a trace's line keeps with what the replay of that line ca
 the first difference.  What follows from one is not told.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from cluster_reconciler.actors.trace_marks import (
     effect_mark,
     state_marks,
 )
-from cluster_reconciler.decider import ClusterState, ManagedNode
+from cluster_reconciler.decider import ClusterState
 from cluster_reconciler.messages import LogicalNodeId, OperationId, PlannedEffect, kind_of
 
 Calls = Sequence[tuple[ExecutorCall, OperationId]]
@@ -141,14 +141,14 @@ def unlike_effects(
 
 
 def unlike_state(
-    line: TraceLine, state: ClusterState, touched: Mapping[LogicalNodeId, ManagedNode | None]
+    line: TraceLine, state: ClusterState, touched: Sequence[LogicalNodeId]
 ) -> Unlike | None:
     """Whether the message left the state as it did in the run; `touched`: in order of names."""
     found, marks = state_marks(state, touched)
     if not line.digest or found == line.digest:
         return None
     kind = type(line.message).__name__
-    named = ", ".join(list(touched)[:NAMED_MAX]) or "no node"
+    named = ", ".join(touched[:NAMED_MAX]) or "no node"
     more = f" and {len(touched) - NAMED_MAX} more" if len(touched) > NAMED_MAX else ""
     about = (
         f"after this {kind} the state has digest {found}, the trace says {line.digest}; "
@@ -222,7 +222,7 @@ def unlike_plan(said: PlanMark | None, found: PlanMark | None) -> Unlike | None:
             field = f"plan.{name}"
             reason = f"{field}: the run had {expected}, the replay has {has}"
             return Unlike(reason, None, field, expected, has)
-    name = "actions" if said.digest != found.digest else "held_back"
+    name = "actions" if said.actions_sum != found.actions_sum else "held_back"
     reason = f"plan.{name}: as many of each kind as in the run, but not the same"
     return Unlike(reason, None, f"plan.{name}", "", _shown(getattr(found, name)))
 

@@ -231,18 +231,17 @@ class TraceWriter:
         if not isinstance(shown, ClusterShape):
             self.close()
             raise TypeError(f"redact must answer a ClusterShape for one, found {type(shown)}")
-        self._write(
-            TraceHeader(
-                shown,
-                policy,
-                policy.seed,
-                started_at,
-                versions=_versions(),
-                first_attempt=first_attempt,
-                providers=None if providers is None else tuple(sorted(providers)),
-                check_invariants=check_invariants,
-            )
+        header = TraceHeader(
+            shown,
+            policy,
+            policy.seed,
+            started_at,
+            versions=_versions(),
+            first_attempt=first_attempt,
+            providers=None if providers is None else tuple(sorted(providers)),
+            check_invariants=check_invariants,
         )
+        self._write(_encode(header))
 
     def write(
         self,
@@ -259,11 +258,30 @@ class TraceWriter:
         does nothing.  See `TraceLine` for what the others are."""
         if self._file is None:
             return
-        shown = self._shown(message)
-        about = record.sequence, record.at, record.actor
-        self._write(
-            TraceLine(*about, shown, answers, state_digest, nodes or {}, plan, raised),
+        shown = message
+        # By its very type: what is derived from one is written under a name that nobody can read.
+        if self._redact is not None or type(message) not in _MESSAGES:
+            shown = self._shown(message)
+        line = TraceLine(
+            record.sequence,
+            record.at,
+            record.actor,
+            shown,  # type: ignore[arg-type]  # it is one of them
+            answers,
+            state_digest,
+            nodes or {},
+            plan,
+            raised,
         )
+        try:
+            encoded = _encode(line)
+            if not (nodes or type(shown) in _ALWAYS_SOUND or _can_be_read(line, encoded)):
+                encoded = _encode(replace(line, message=OpaqueMessage(type(message).__name__)))
+        except Exception as error:  # noqa: BLE001  any: a foreign value inside a message
+            logger.error("trace {}: a message cannot be encoded: {!r}", self.path, error)
+            opaque = OpaqueMessage(type(message).__name__)
+            encoded = _encode(replace(line, message=opaque, answers=()))
+        self._write(encoded)
 
     def close(self) -> None:
         """Close the file; again is fine."""
@@ -281,29 +299,19 @@ class TraceWriter:
         except Exception as error:  # noqa: BLE001  the hook is the host's; the driver must go on
             logger.error("trace {}: redact failed\n{}", self.path, traceback_text(error))
             return OpaqueMessage(type(message).__name__)
-        # By its very type: what is derived from one is written under a name that nobody can read.
         if type(shown) in _MESSAGES:
             return shown  # type: ignore[return-value]  # it is one of them
         return OpaqueMessage(type(message).__name__)
 
-    def _write(self, line: TraceHeader | TraceLine) -> None:
-        try:
-            encoded = _encode(line)
-            if isinstance(line, TraceLine) and not _can_be_read(line, encoded):
-                opaque = OpaqueMessage(type(line.message).__name__)
-                encoded = _encode(replace(line, message=opaque))
-        except Exception as error:  # noqa: BLE001  any: a foreign value inside a message
-            logger.error("trace {}: a message cannot be encoded: {!r}", self.path, error)
-            if isinstance(line, TraceLine):
-                opaque = OpaqueMessage(type(line.message).__name__)
-                encoded = _encode(replace(line, message=opaque, answers=()))
-            else:
-                encoded = b"{}"
+    def _write(self, encoded: bytes) -> None:
         with self._lock:
             if self._file is None:
                 return
             try:
-                _write_whole(self._file, self._chain.closed(encoded))
+                rest = self._chain.closed(encoded)
+                # Without a buffer: the operating system may take less than all of it at once.
+                while (taken := self._file.write(rest)) < len(rest):
+                    rest = rest[taken:]
             except OSError as error:
                 logger.error("trace {} ends here, it cannot be written: {}", self.path, error)
                 file, self._file = self._file, None
@@ -313,18 +321,9 @@ class TraceWriter:
                     logger.debug("trace {}: what was buffered is lost", self.path)
 
 
-def _write_whole(file: BinaryIO, encoded: bytes) -> None:
-    """Without a buffer: the operating system may take less than all of it at once."""
-    rest: bytes | memoryview = encoded
-    while (taken := file.write(rest)) < len(rest):
-        rest = memoryview(rest)[taken:]
-
-
 def _can_be_read(line: TraceLine, encoded: bytes) -> bool:
     """Whether its message comes back as it is.  One that changed a node went over the wire before
     it was folded; any other may hold what its fields may not, and a reader would stop there."""
-    if line.nodes or type(line.message) in _ALWAYS_SOUND:
-        return True
     try:
         return _decode_line(encoded).message == line.message
     except (msgspec.MsgspecError, ValueError):

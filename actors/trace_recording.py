@@ -14,10 +14,9 @@ from cluster_reconciler.actors.ports import Asked, StatusQuery, UpdateRetry
 from cluster_reconciler.actors.trace import ExecutorCall, SubmitAnswer, TraceWriter
 from cluster_reconciler.actors.trace_marks import (
     EffectMark,
-    NodeMarks,
-    PlanMark,
     effect_mark,
     plan_mark,
+    state_digest,
     state_marks,
 )
 from cluster_reconciler.messages import (
@@ -76,24 +75,28 @@ class TraceRecording:
         self, record: MailboxRecord, message: object, driver: Driver, raised: str | None
     ) -> None:
         """The message is handled: its line."""
-        answers, submitted = tuple(self._answers), tuple(self._submitted)
-        self._answers.clear()
-        self._submitted.clear()
-        wake_at, self._wake_at = self._wake_at, None
-        if isinstance(message, Asked) and isinstance(message.message, StatusQuery):
-            return  # It changes nothing, and a live view asks several times a second.
-        fingerprint, nodes, plan = "", NodeMarks(), None
+        answers, submitted, wake_at = self._answers, self._submitted, self._wake_at
+        if answers:
+            self._answers, self._submitted = [], []
+        self._wake_at = None
+        if isinstance(message, Asked):
+            if isinstance(message.message, StatusQuery):
+                return  # It changes nothing, and a live view asks several times a second.
+            message = _told(message)
+        fingerprint, nodes, plan = "", None, None
         try:
-            state = driver.state
-            touched = {node_id: state.nodes.get(node_id) for node_id in sorted(driver.touched)}
-            fingerprint, nodes = state_marks(state, touched)
-            plan = _decided(message, driver, submitted, wake_at)
+            if driver.touched:
+                fingerprint, nodes = state_marks(driver.state, driver.touched)
+            else:
+                fingerprint = state_digest(driver.state, ())
+            if type(message) is RunPass and driver.plan is not None:
+                plan = plan_mark(driver.plan, submitted, wake_at)
         except Exception as error:  # noqa: BLE001 - a trace must not harm what it traces
             logger.error("trace: the state after message {} has no digest: {!r}", record, error)
         if raised is not None:
             raised = raised[:RAISED_LENGTH_MAX]
         self._writer.write(
-            record, _said(message), answers, fingerprint, nodes=nodes, plan=plan, raised=raised
+            record, message, tuple(answers), fingerprint, nodes=nodes, plan=plan, raised=raised
         )
 
     @staticmethod
@@ -105,24 +108,11 @@ class TraceRecording:
             return None
 
 
-def _decided(
-    message: object,
-    driver: Driver,
-    submitted: tuple[EffectMark, ...],
-    wake_at: datetime | None,
-) -> PlanMark | None:
-    if type(message) is not RunPass or driver.plan is None:
-        return None
-    return plan_mark(driver.plan, submitted, wake_at)
-
-
-def _said(message: object) -> object:
-    """What the driver was told; None: nothing that it acted on."""
-    if not isinstance(message, Asked):
-        return message
+def _told(asked: Asked) -> object:
+    """What the driver was told by a question; None: nothing that it acted on."""
     # A question that was given up before its turn changed nothing, nor did one without an answer.
-    if message.reply.cancelled() or not isinstance(
-        message.message, UpdateDesired | UpdateRetry | Drain
+    if asked.reply.cancelled() or not isinstance(
+        asked.message, UpdateDesired | UpdateRetry | Drain
     ):
         return None
-    return message.message
+    return asked.message

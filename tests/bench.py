@@ -1,10 +1,12 @@
 """What a full reconcile of a converged cluster costs: `python -m tests.bench`.
 
 The aim is below 0.5 µs a node at 10 000 nodes.  It is printed beside a bare walk over the same
-dict, since the times of a machine drift and their ratio does not.
+dict, since the times of a machine drift and their ratio does not.  What tracing costs:
+`python -m tests.bench trace`.
 """
 
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -20,6 +22,7 @@ from cluster_reconciler.decider import (
     reconcile,
 )
 from cluster_reconciler.messages import NodeAttemptId
+from tests import bench_trace
 from tests.decider_words import T0, group, ready, shape
 
 SIZES = (1_000, 10_000, 100_000)
@@ -77,4 +80,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["trace"]:
+        sys.exit(bench_trace.main())
     main()
