@@ -101,6 +101,8 @@ class RecordedCluster(SteppingCluster):
         self.handled = 0
         """How many messages the driver has handled."""
         self.trace: TraceSink | None = None
+        self.after_message: Callable[[object], None] | None = None
+        """Called after each message that was handled, defects and all."""
         system = ActorSystem("recorded", self._world.clock, ticks=lambda: 0.0)
         self._actor = DriverActor(system, self._driver, self._after)
         self._world.note, self._world.tell = self._actor.note, self._actor.tell
@@ -110,6 +112,11 @@ class RecordedCluster(SteppingCluster):
     def depth(self) -> int:
         """How many messages wait in the mailbox."""
         return self._actor.depth
+
+    @property
+    def wake_at(self) -> datetime | None:
+        """When the driver has asked to be woken; None: not at all, or it has just been."""
+        return self._world.wake
 
     def sleep(self, seconds: float | timedelta) -> None:
         """The clock jumps; what was due meanwhile is told once, and nothing is handled yet."""
@@ -125,6 +132,8 @@ class RecordedCluster(SteppingCluster):
 
     def _after(self, message: object) -> None:
         self.handled += 1
+        if self.after_message is not None:
+            self.after_message(message)
         answers, self._answers.given = tuple(self._answers.given), []
         if self.trace is None or self._actor.record is None:
             return

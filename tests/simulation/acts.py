@@ -5,6 +5,7 @@ from typing import assert_never
 
 from cluster_reconciler.actors.clock import END_OF_TIME
 from cluster_reconciler.actors.ports import UpdateRetry
+from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.executors.providers.memory import MemoryProvider
 from cluster_reconciler.messages import (
     DeadlineDue,
@@ -16,6 +17,7 @@ from cluster_reconciler.messages import (
 from tests.simulation import moves as m
 from tests.simulation import shapes
 from tests.simulation.machines import say_again
+from tests.simulation.schedule import INVALID_RETRIES
 from tests.simulation.world import SimulatedWorld
 
 
@@ -44,7 +46,10 @@ def act(world: SimulatedWorld, move: m.AnyMove) -> None:
         case m.Poke():
             _poke(world, move.what)
         case m.Mood():
-            _change(world.providers[move.provider % len(world.providers)], move)
+            number = move.provider % len(world.providers)
+            _change(world.providers[number], move, world.life.providers[number].capacity)
+        case m.InvalidRetry():
+            _refuse_retry(move.fault)
         case m.OtherRetry():
             world.policies.append(move.policy)
             world.cluster.tell(UpdateRetry(move.policy))
@@ -95,6 +100,14 @@ def _offer_invalid(world: SimulatedWorld, fault: str) -> None:
     assert found is accepted, f"a shape with the fault {fault!r} was accepted: {found}"
 
 
+def _refuse_retry(fault: str) -> None:
+    try:
+        policy = RetryPolicy(**INVALID_RETRIES[fault])  # type: ignore[arg-type]  # its point
+    except ValueError:
+        return
+    raise AssertionError(f"a policy with the fault {fault!r} was made: {policy}")
+
+
 def _poke(world: SimulatedWorld, what: str) -> None:
     match what:
         case "trigger":
@@ -108,10 +121,12 @@ def _poke(world: SimulatedWorld, what: str) -> None:
             world.lose_wake()
 
 
-def _change(provider: MemoryProvider, move: m.Mood) -> None:
+def _change(provider: MemoryProvider, move: m.Mood, capacity: int | None) -> None:
+    """`capacity`: there are never more places than that."""
     provider.read_lag = provider.settle_time * move.lag
     provider.endpoint_delay = timedelta(seconds=move.endpoint_delay)
-    provider.capacity = move.capacity
+    places = [some for some in (move.capacity, capacity) if some is not None]
+    provider.capacity = min(places, default=None)
     provider.creates_per_second = move.creates_per_second
     provider.throttle_retry_after = timedelta(seconds=2)
 

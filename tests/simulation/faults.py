@@ -41,6 +41,7 @@ FATES = (
     "joins late", "never joins", "closes at once", "closes soon", "fails at once", "fails soon",
     "joins twice", "joins, closes", "joins, fails", "stages out of order", "stream error",
     "cancelled", "converged before the join", "check failed", "dies soon", "lost soon",
+    "floods at once",
 )  # fmt: skip
 """What can become of a session that was started, beside joining at once."""
 

@@ -24,6 +24,8 @@ from cluster_reconciler.messages import (
 
 SOON = 7.0
 """Seconds; what happens "soon"."""
+FLOOD = 24
+"""Lines."""
 FATE_SPAN = 20.0
 """By then everything that a fate holds has happened."""
 
@@ -137,9 +139,19 @@ def live_out(
         "check failed": ((1.0, lambda: say(BootstrapStage.BOOT_CHECK_FAILED)),),
         "dies soon": ((0.5, join), (SOON, die)),
         "lost soon": ((0.5, join), (SOON, lost)),
+        "floods at once": ((SOON, join),),
     }
     for seconds, act in plans[fate]:
         world.after(seconds, act)
+
+
+def flood(context: BootstrapContext) -> None:
+    """More news than anybody keeps of a session that is not known yet, and among it the join."""
+    session = context.session_id
+    for line in range(FLOOD):
+        context.report(BootstrapObserved(session, BootstrapStage.BOOT_CHECKING, line))
+        if line == FLOOD // 2:
+            say_again(context, "join")
 
 
 def _say_lost(context: BootstrapContext) -> None:

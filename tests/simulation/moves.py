@@ -136,6 +136,12 @@ class Mood(Move, frozen=True, tag=True):
     creates_per_second: int | None
 
 
+class InvalidRetry(Move, frozen=True, tag=True):
+    """A retry policy that cannot be meant; refused before anybody hears of it."""
+
+    fault: str
+
+
 class OtherRetry(Move, frozen=True, tag=True):
     """Another retry policy, live."""
 
@@ -158,6 +164,7 @@ AnyMove = (
     | Poke
     | Mood
     | OtherRetry
+    | InvalidRetry
 )
 
 

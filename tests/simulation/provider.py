@@ -22,6 +22,7 @@ from cluster_reconciler.messages import (
     ProviderKind,
     ProviderLeaseId,
 )
+from tests.simulation.machines import flood
 
 PAUSES = (5.0, 31.0, 121.0, 400.0)
 """Seconds that a slow call takes."""
@@ -71,13 +72,16 @@ class SimulatedProvider(MemoryProvider):
         self, kind: str, now: Callable[[], datetime], settle_time: float, world: World
     ) -> None:
         super().__init__(kind, now=now, settle_time=settle_time, history_max=1_000)
-        self.script = FaultyScript(world, self)
+        self.script: FaultyScript = FaultyScript(world, self)
         self._world = world
 
     def start_bootstrap(self, session: BootstrapSessionSpec, context: BootstrapContext) -> None:
         """See `Provider`."""
         self._world.remember(context)
         super().start_bootstrap(session, context)
+        if self.script.floods:
+            self.script.floods = False
+            flood(context)
 
 
 class FaultyScript(Script):
@@ -87,6 +91,8 @@ class FaultyScript(Script):
         super().__init__()
         self._world = world
         self._provider = provider
+        self.floods = False
+        """The session that is just being started talks a lot, before its start has answered."""
 
     def awaits(self, kind: CallKind, identity: AttemptIdentity) -> bool:
         """See `Script`."""
@@ -95,6 +101,7 @@ class FaultyScript(Script):
     def fate_of(self, call: Call) -> tuple[Fate, str]:
         """See `Script`."""
         fate = self._world.session_fate(call, self._provider)
+        self.floods = fate == "floods at once"
         return (Fate.JOINS if fate is None else Fate.NEVER_JOINS), ""
 
     def fault_of(self, call: Call) -> Fault | None:

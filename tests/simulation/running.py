@@ -12,17 +12,14 @@ from enum import StrEnum, auto
 
 from msgspec import Struct
 
-from cluster_reconciler.actors.clock import END_OF_TIME
 from cluster_reconciler.actors.stepping_record import TraceSink
 from tests.simulation import liveness
 from tests.simulation.acts import act
 from tests.simulation.life import Life
 from tests.simulation.moves import AnyMove
+from tests.simulation.oracle import LAST_MOMENT, Oracle
 from tests.simulation.world import SimulatedWorld
 
-DEPTH_MAX = 2_000
-"""More messages than this in the mailbox at once, and it grows without bound."""
-LAST_MOMENT = END_OF_TIME - timedelta(seconds=1)
 LAST_STORY_LINES = 14
 FAULTS_GO_ON = 900.0
 """Seconds that a life in safety mode goes on after its last move."""
@@ -72,6 +69,7 @@ def run(
     """One life; `moves`, `faults`: only those of these names (None: all)."""
     world = SimulatedWorld(life, faults)
     world.cluster.trace = trace
+    oracle = Oracle(world)
     counts: Counter[str] = Counter()
     begun, doing, done = world.now, "the beginning", 0
     found = liveness.Found()
@@ -83,6 +81,7 @@ def run(
                 continue
             doing = move.name
             _one_move(world, move)
+            oracle.check()
             counts[f"move: {type(move).__name__}"] += 1
             done += 1
         doing = "after the moves"
@@ -90,7 +89,7 @@ def run(
             found = liveness.show(world)
         else:
             _run_on(world, FAULTS_GO_ON)
-            _check(world)
+        oracle.check()
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
         failure = Failure(type(error).__name__, str(error), doing, _story(world, str(error)))
     finally:
@@ -117,7 +116,6 @@ def _one_move(world: SimulatedWorld, move: AnyMove) -> None:
     _run_on(world, wait.total_seconds())
     act(world, move)
     world.settle()
-    _check(world)
 
 
 def _run_on(world: SimulatedWorld, seconds: float) -> None:
@@ -126,23 +124,6 @@ def _run_on(world: SimulatedWorld, seconds: float) -> None:
     left = (LAST_MOMENT - world.now).total_seconds()
     if left > 0 and seconds > 0:
         world.run(min(seconds, left))
-
-
-def _check(world: SimulatedWorld) -> None:
-    """What must hold at rest beside what `SteppingWorld.check` says."""
-    cluster = world.cluster
-    status = cluster.status()
-    assert len(status.nodes) >= len(cluster.state.nodes), "status leaves nodes out"
-    assert cluster.depth == 0, f"{cluster.depth} messages are left in the mailbox at rest"
-    due = cluster.requeue_at
-    assert due is None or due > cluster.now or world.wake_lost or due == END_OF_TIME, (
-        f"the latest plan wants another pass at {due}, which is over: it is {cluster.now}"
-    )
-    alive = len(cluster.state.nodes) + len(world.executors.running)
-    assert world.executors.attempts <= alive, (
-        f"{world.executors.attempts} attempts are remembered by the executors, "
-        f"{alive} may have work or a future"
-    )
 
 
 def _story(world: SimulatedWorld, text: str) -> tuple[str, ...]:

@@ -12,6 +12,14 @@ from tests.simulation.life import ORDINARY_START, Life, ProviderDraw, Rates
 
 GAPS = (0.0, 0.0, 0.0, 0.4, 1.0, 1.0, 3.0, 3.0, 10.0, 10.0, 31.0, 61.0, 130.0, 700.0)
 GROUPS = ("a", "b", "c")
+INVALID_RETRIES: dict[str, dict[str, object]] = {
+    "jitter": {"jitter": 1.5},
+    "no jitter": {"jitter": float("nan")},
+    "seed": {"seed": True},
+    "type": {"join_timeout": 5},
+    "negative": {"max_delay": timedelta(seconds=-1)},
+    "spin": {"least_delay": timedelta(0)},
+}
 LONGEST_ABSENCE = 90.0
 """Seconds; of a node that was said to be lost and comes back."""
 MOVES_MIN, MOVES_MAX = 2, 20
@@ -182,10 +190,12 @@ def _move(chance: Chance, name: str, at: float, providers: int, nodes: int | Non
             chance.pick(f"{name}/capacity", (None, None, 0, 1, 2)),
             chance.pick(f"{name}/throttle", (None, None, 1, 2)),
         ),
+        "bad retry": lambda: m.InvalidRetry(name, at, word(tuple(sorted(INVALID_RETRIES)))),
         "retry": lambda: m.OtherRetry(name, at, _retry(chance, f"{name}/retry")),
     }
     weighted = (
         *("reshape",) * 3, "and back", "invalid", *("die",) * 2, "remove", "false loss",
         *("news",) * 2, "nonsense", "end", "sleep", "put off", "kill", "poke", "mood", "retry",
+        "bad retry",
     )  # fmt: skip
     return makers[chance.pick(f"{name}/kind", weighted)]()

@@ -1,0 +1,180 @@
+"""What must hold at rest beside what `stepping_oracle.check_world` says, asked after every move.
+
+It asks the real decider about the state that the driver has come to, and changes nothing.
+"""
+
+from collections import deque
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from cluster_reconciler.actors.clock import END_OF_TIME
+from cluster_reconciler.actors.invariant_guard import InvariantBroken
+from cluster_reconciler.decider import (
+    ClusterState,
+    Insert,
+    ManagedNode,
+    NodeAction,
+    Reap,
+    Restart,
+    observe,
+    reconcile_node,
+    transitions,
+)
+from cluster_reconciler.decider.node import is_steady, row_of
+from cluster_reconciler.decider.observe import refusal
+from cluster_reconciler.decider.state import ATTEMPT_ID_MAX
+from cluster_reconciler.messages import (
+    BootstrapObserved,
+    BootstrapStage,
+    EffectError,
+    ExecutorResult,
+    LogicalNodeId,
+    LogicalNodeSpec,
+    NodeAttemptId,
+    NodeObservation,
+    NodeObserved,
+    NodeStage,
+    OperationFailed,
+    OperationId,
+    RunPass,
+)
+from tests.simulation.world import SimulatedWorld
+
+ACTIONS_KEPT = 60
+"""So many of the latest actions are asked about again."""
+DEPTH_MAX = 2_000
+"""More messages than this in the mailbox at once, and it grows without bound."""
+LAST_MOMENT = END_OF_TIME - timedelta(seconds=1)
+"""Beyond it no life goes: see `running`."""
+
+
+class Oracle:
+    """Judges one world; it remembers which actions were planned."""
+
+    def __init__(self, world: SimulatedWorld) -> None:
+        self._world = world
+        self._actions: deque[NodeAction] = deque(maxlen=ACTIONS_KEPT)
+        self._before: dict[LogicalNodeId, ManagedNode] = {}
+        """The nodes as they were before the message that is being handled."""
+        world.cluster.after_message = self._handled
+
+    def check(self) -> None:
+        """Raises AssertionError: something does not hold."""
+        self._at_rest()
+        state = self._world.cluster.state
+        desired = self._world.cluster.desired.expand()
+        self._no_action_fits_twice(state)
+        for node_id, node in state.nodes.items():
+            wanted = desired.get(node_id)
+            self._table_and_guard_agree(node, wanted)
+            self._what_does_not_fit_is_refused(state, node, wanted)
+            self._what_is_refused_changes_nothing(node)
+
+    def _handled(self, message: object) -> None:
+        """After each message, in the driver's step: only an InvariantBroken gets out of that."""
+        cluster = self._world.cluster
+        if cluster.depth > DEPTH_MAX:
+            raise InvariantBroken(f"{cluster.depth} messages wait in the mailbox")
+        nodes = cluster.state.nodes
+        if isinstance(message, RunPass) and cluster.plan is not None:
+            self._actions.extend(cluster.plan.actions)
+        elif isinstance(message, NodeObserved):
+            self._only_its_own_attempt(message.node, message.attempt, nodes)
+        elif isinstance(message, ExecutorResult):
+            self._only_its_own_attempt(message.node, message.operation.attempt, nodes)
+        self._before = nodes
+
+    def _only_its_own_attempt(
+        self,
+        node_id: LogicalNodeId,
+        attempt: NodeAttemptId,
+        nodes: dict[LogicalNodeId, ManagedNode],
+    ) -> None:
+        """What is of another attempt changes nothing (spec §14.8)."""
+        before = self._before.get(node_id)
+        if before is not None and before.attempt != attempt and nodes.get(node_id) is not before:
+            raise InvariantBroken(
+                f"{node_id}: news of attempt {attempt} changed attempt {before.attempt}"
+            )
+
+    def _at_rest(self) -> None:
+        world, cluster = self._world, self._world.cluster
+        shown = {node.node for node in cluster.status().nodes}
+        assert shown >= set(cluster.state.nodes), f"status shows only {sorted(shown)}"
+        assert cluster.depth == 0, f"{cluster.depth} messages are left in the mailbox at rest"
+        due = cluster.requeue_at
+        assert due is None or due > cluster.now or world.wake_lost or cluster.now > LAST_MOMENT, (
+            f"the latest plan wants another pass at {due}, which is over: it is {cluster.now}"
+        )
+        for node_id, node in cluster.state.nodes.items():
+            if node.pending is None or world.wake_lost or node.pending.deadline > LAST_MOMENT:
+                continue
+            wake, deadline = cluster.wake_at, node.pending.deadline
+            assert wake is not None and wake <= deadline, (  # noqa: PT018
+                f"{node_id} waits for {node.pending.id} until {deadline}, and nobody would notice: "
+                f"the next wake-up is at {wake}"
+            )
+        alive = len(cluster.state.nodes) + len(world.executors.running)
+        assert world.executors.attempts <= alive, (
+            f"{world.executors.attempts} attempts are remembered by the executors, "
+            f"{alive} may have work or a future"
+        )
+
+    def _no_action_fits_twice(self, state: ClusterState) -> None:
+        """An action was applied, or was stale: it is stale now."""
+        for action in self._actions:
+            assert transitions.refusal(state, action) is not None, (
+                f"could be applied a second time: {action}"
+            )
+        if state.next_attempt_id >= ATTEMPT_ID_MAX:
+            for spec in self._world.cluster.desired.expand().values():
+                beyond = Insert(state.next_attempt_id, spec)
+                assert transitions.refusal(state, beyond) is not None, f"{beyond} has no id"
+
+    def _table_and_guard_agree(self, node: ManagedNode, wanted: LogicalNodeSpec | None) -> None:
+        now = self._world.now
+        by_table = row_of(node, wanted, now).decide(node, wanted, now)
+        decided = reconcile_node(node, wanted, now)
+        assert decided == by_table, f"the guard says {decided}, the table {by_table}, of {node}"
+        if wanted is not None and is_steady(node, wanted):
+            assert (decided.action, decided.requeue_at) == (None, None), f"{node}: {decided}"
+
+    def _what_does_not_fit_is_refused(
+        self, state: ClusterState, node: ManagedNode, wanted: LogicalNodeSpec | None
+    ) -> None:
+        node_id, attempt = node.record.logical_node_id, node.attempt
+        if node.record.stage is NodeStage.DESTROYED:
+            return
+        wrong: list[NodeAction] = [Reap(node_id, attempt)]
+        if wanted is not None:
+            wrong.append(Restart(node_id, attempt, state.next_attempt_id, wanted))
+        for action in wrong:
+            assert transitions.refusal(state, action) is not None, f"fits, and must not: {action}"
+
+    def _what_is_refused_changes_nothing(self, node: ManagedNode) -> None:
+        now, retry = self._world.now, self._world.policies[-1]
+        stale = OperationFailed(
+            OperationId(NodeAttemptId(node.attempt), node.next_operation_sequence),
+            EffectError("of an operation that there is not"),
+        )
+        news: list[NodeObservation] = [stale]
+        if node.active_bootstrap is not None:
+            news.append(BootstrapObserved(node.active_bootstrap, BootstrapStage.CREATED))
+            self._missing_facts_are_made(node)
+        for observation in news:
+            refused = refusal(node, observation)
+            assert refused is not None, f"not refused by {node}: {observation}"
+            assert observe(node, observation, now, retry) is node, f"refused, and folded: {refused}"
+
+    def _missing_facts_are_made(self, node: ManagedNode) -> None:
+        """A host may hand over a node whose session is known by its id alone."""
+        session = node.active_bootstrap
+        if session is None or node.record.failed_at is not None:
+            return
+        bare = replace(node, record=replace(node.record, bootstrap=None))
+        news = BootstrapObserved(session, BootstrapStage.SSH_READY)
+        folded = observe(bare, news, self._world.now, self._world.policies[-1])
+        facts = folded.record.bootstrap
+        assert facts is not None, f"no facts of session {session}"
+        assert (facts.session_id, facts.last_stage) == (session, BootstrapStage.SSH_READY)

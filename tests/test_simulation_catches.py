@@ -1,0 +1,188 @@
+"""The simulation can fail: each fault that is planted here is found within a few seeds.
+
+Three layers are broken in turn: decider, executors with their ledger, driver.  The unbroken product
+passes the same seeds (`test_simulation`), so that what is found is the planted fault.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+import pytest
+from loguru import logger
+
+from cluster_reconciler.actors.driver import Driver
+from cluster_reconciler.decider import ManagedNode, NodeAction, results, steps, transitions
+from cluster_reconciler.executors.adoption import Holding
+from cluster_reconciler.executors.attempt import Attempt
+from cluster_reconciler.executors.carrier import Carrier
+from cluster_reconciler.messages import (
+    LogicalNodeId,
+    NodeAttemptId,
+    NodeObservation,
+    OperationId,
+)
+from tests.simulation.running import Mode, Outcome, run
+from tests.simulation.schedule import draw
+from tests.simulation.shrink import shrink
+
+SEEDS = 60
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Thousands of scripted failures are logged, each with its traceback: slow, and no news."""
+    logger.disable("cluster_reconciler")
+    yield
+    logger.enable("cluster_reconciler")
+
+
+def first_failure(mode: Mode = Mode.SAFETY) -> Outcome:
+    for seed in range(SEEDS):
+        outcome = run(draw(seed), mode)
+        if outcome.failure is not None:
+            return outcome
+    raise AssertionError(f"{SEEDS} seeds found nothing in {mode}")
+
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _everything_is_clean(patch: pytest.MonkeyPatch) -> None:
+    """Decider: a node that still holds a lease counts as cleaned up."""
+
+    def yes(_node: ManagedNode) -> bool:
+        return True
+
+    patch.setattr(steps, "holds_nothing", yes)
+    patch.setattr(transitions, "holds_nothing", yes)
+
+
+def _nothing_is_ambiguous(patch: pytest.MonkeyPatch) -> None:
+    """Decider: a create whose outcome nobody knows counts as one that made nothing."""
+
+    def unchanged(node: ManagedNode, *_others: object) -> ManagedNode:
+        return node
+
+    patch.setattr(results, "_ambiguous", unchanged)
+
+
+def _no_backoff(patch: pytest.MonkeyPatch) -> None:
+    """Decider: a restart does not wait for its deadline."""
+
+    def always(_deadline: datetime | None, _now: datetime) -> bool:
+        return True
+
+    patch.setattr(steps, "due", always)
+
+
+def _the_carrier_forgets(patch: pytest.MonkeyPatch) -> None:
+    """Executors: that a create is unresolved is forgotten, so the next one creates blindly."""
+
+    def forgotten(holding: Holding[object], _at: datetime) -> Holding[object]:
+        return Holding()
+
+    patch.setattr(Holding, "interrupted", forgotten)
+
+
+def _absence_is_always_conclusive(patch: pytest.MonkeyPatch) -> None:
+    """Executors: a machine that does not show yet counts as one that is not there."""
+    before = Holding.not_seen
+
+    def at_once(
+        holding: Holding[object], asked_at: datetime, settle_time: object
+    ) -> tuple[Holding[object], bool]:
+        found, _ = before(holding, asked_at, settle_time)  # type: ignore[arg-type]
+        return Holding(gone=found.gone), True
+
+    patch.setattr(Holding, "not_seen", at_once)
+
+
+def _whatever_expires_was_never_run(patch: pytest.MonkeyPatch) -> None:
+    """Ledger: an operation that runs is said to be withdrawn."""
+
+    def withdrawn(_attempt: Attempt, _operation: OperationId) -> bool:
+        return True
+
+    patch.setattr(Attempt, "withdraw", withdrawn)
+
+
+def _the_settled_is_not_remembered(patch: pytest.MonkeyPatch) -> None:
+    """Executors: a lease that is gone is not known to be gone."""
+
+    def nothing(_carrier: Carrier) -> bool:
+        return True
+
+    patch.setattr(Carrier, "_lease_is_gone", nothing)
+
+
+def _attempts_are_mixed_up(patch: pytest.MonkeyPatch) -> None:
+    """Driver: news of an old attempt is folded into the present one."""
+    before = Driver._fold
+
+    def careless(
+        driver: Driver,
+        node_id: LogicalNodeId,
+        _attempt: NodeAttemptId,
+        observation: NodeObservation,
+    ) -> None:
+        node = driver.state.nodes.get(node_id)
+        before(driver, node_id, node.attempt if node is not None else _attempt, observation)
+
+    patch.setattr(Driver, "_fold", careless)
+
+
+def _no_deadline_is_watched(patch: pytest.MonkeyPatch) -> None:
+    """Driver: the deadline of a newly dispatched operation wakes nobody."""
+    before = Driver._apply
+
+    def silent(driver: Driver, action: NodeAction, now: datetime) -> None:
+        before(driver, action, now)
+
+    patch.setattr(Driver, "_apply", silent)
+
+
+def _a_pass_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Driver: what is observed queues no pass; only ticks and deadlines do."""
+    before = Driver._fold
+
+    def idle(driver: Driver, *news: object) -> None:
+        queued = driver.queued
+        driver.queued = True
+        before(driver, *news)  # type: ignore[arg-type]
+        driver.queued = queued
+
+    patch.setattr(Driver, "_fold", idle)
+
+
+PLANTED: list[tuple[Plant, Mode]] = [
+    (_everything_is_clean, Mode.SAFETY),
+    (_nothing_is_ambiguous, Mode.SAFETY),
+    (_no_backoff, Mode.SAFETY),
+    (_the_carrier_forgets, Mode.SAFETY),
+    (_absence_is_always_conclusive, Mode.SAFETY),
+    (_whatever_expires_was_never_run, Mode.SAFETY),
+    (_attempts_are_mixed_up, Mode.SAFETY),
+    (_no_deadline_is_watched, Mode.SAFETY),
+    (_a_pass_is_forgotten, Mode.LIVENESS),
+]
+
+
+@pytest.mark.parametrize(
+    ("plant", "mode"), PLANTED, ids=lambda value: getattr(value, "__name__", value)
+)
+def test_a_planted_fault_is_found(
+    plant: Plant, mode: Mode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    outcome = first_failure(mode)
+    print(outcome.life.seed, outcome.failure)
+
+
+def test_what_is_found_is_shrunk_to_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    _the_carrier_forgets(monkeypatch)
+    found = first_failure()
+    shrunk = shrink(found, seconds=20)
+    assert shrunk.outcome.failure is not None
+    assert len(shrunk.moves) + len(shrunk.faults) <= 4
+    again = run(found.life, found.mode, moves=shrunk.moves, faults=shrunk.faults)
+    assert again.failure == shrunk.outcome.failure
