@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.mutation.report import Told, print_report
+from tests.mutation.report import Told, known_survivors, print_report, unexplained
 from tests.mutation.scratch import environment, lay_out
 from tests.mutation.sets import SETS, MutationSet
 
@@ -73,9 +73,9 @@ def _run(folder: Path, chosen: MutationSet, asked: argparse.Namespace) -> bool:
     }
     verdicts = _ask(folder, request)
     first = time.monotonic()
-    left = [v.mutant for v in verdicts if v.result in ("survived", "no tests")]
+    left = [v.mutant for v in unexplained(verdicts, known_survivors())]
     if left and chosen.second and not asked.no_second:
-        print(f"{len(left)} of {len(verdicts)} survive the first stage, {first - began:.0f} s")
+        print(f"{len(left)} of {len(verdicts)} survive without a reason, {first - began:.0f} s")
         more = {**request, "tests": chosen.second, "only": left, "text": "", "every": 1}
         found = {v.mutant: v for v in _ask(folder, more)}
         noticed = ("killed", "timeout", "crashed")

@@ -29,6 +29,9 @@ from tests.mutation.stage import (
     limit_time,
 )
 
+NEAREST = 6
+"""So many files of tests are tried first: most mutants need no more."""
+
 
 class _InItsPlace(importlib.abc.MetaPathFinder):
     """Finds one module, and gives it other code."""
@@ -75,22 +78,30 @@ def run_imported(
     for path, mutants in groups:
         for mutant in mutants:
             began = time.monotonic()
-            read, write = os.pipe()
-            pid = os.fork()
-            if pid == 0:
-                os.close(read)
-                _session(mutant, path, [*options, *tests], write, limit)
-            os.close(write)
-            with os.fdopen(read, "rb") as pipe:
-                said = pipe.read().decode()
-            _, status = os.waitpid(pid, 0)
-            result = TIMEOUT if os.WIFSIGNALED(status) else CRASHED
-            if os.WIFEXITED(status):
-                result = {0: SURVIVED, 1: KILLED}.get(os.WEXITSTATUS(status), CRASHED)
+            result, said = SURVIVED, ""
+            for part in (tests[:NEAREST], tests[NEAREST:]):
+                if part and result == SURVIVED:
+                    result, said = _one(mutant, path, [*options, *part], limit)
             seconds = time.monotonic() - began
             verdicts.append(Verdict(mutant.key, mutant.line, result, said, seconds))
             print(f"{result:9} {mutant.line:4} {mutant.key}  {said.rpartition('/')[2]}", flush=True)
     return verdicts
+
+
+def _one(mutant: Mutant, path: Path, arguments: Sequence[str], limit: float) -> tuple[str, str]:
+    """What became of it in one session, and the test that noticed."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read)
+        _session(mutant, path, arguments, write, limit)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        said = pipe.read().decode()
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        return TIMEOUT, said
+    return {0: SURVIVED, 1: KILLED}.get(os.WEXITSTATUS(status), CRASHED), said
 
 
 def _session(

@@ -18,6 +18,8 @@ from types import CodeType
 from tests.mutation.expressions import Members, expressions
 
 Node = ast.AST
+SHOWN_MAX = 130
+"""Characters of a change that are shown."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +69,13 @@ def mutants_of(
     seen: set[tuple[int, str, str]] = set()
     again: dict[tuple[str, str, str], int] = {}
     for place, old, new in _changes(tree, members, assertions=assertions):
-        if new is not None and not hasattr(new, "lineno") and hasattr(old, "lineno"):
-            ast.copy_location(new, old)
+        if new is not None:
+            _locate(new, old, place.span[0])
         before = _text(place, old)
         undo = _put(place, old, new)
         try:
             after = _text(place, new) if new is not None else "(left out)"
-            code = compile(ast.fix_missing_locations(tree), filename, "exec")
+            code = compile(tree, filename, "exec")
         except SyntaxError:
             continue
         finally:
@@ -82,6 +84,7 @@ def mutants_of(
         if before == after or (line, before, after) in seen:
             continue
         seen.add((line, before, after))
+        before, after = _shown(before, after)
         named = (place.function or "", before, after)
         again[named] = again.get(named, 0) + 1
         if again[named] > 1:
@@ -89,6 +92,21 @@ def mutants_of(
         number += 1
         end = getattr(old, "end_lineno", line)
         yield Mutant(module, number, line, end, place.function, place.span, before, after, code)
+
+
+def _locate(new: Node, old: Node, line: int) -> None:
+    """Let what is new stand where the old stood.  (`ast.fix_missing_locations` would walk the whole
+    module for each mutant.)"""
+    stood = {
+        "lineno": getattr(old, "lineno", line),
+        "col_offset": getattr(old, "col_offset", 0),
+        "end_lineno": getattr(old, "end_lineno", line),
+        "end_col_offset": getattr(old, "end_col_offset", 0),
+    }
+    for node in ast.walk(new):
+        for name in set(node._attributes).intersection(stood):
+            if getattr(node, name, None) is None:
+                setattr(node, name, stood[name])
 
 
 def _put(place: _Place, old: Node, new: Node | None) -> Callable[[], None]:
@@ -116,8 +134,22 @@ def _text(place: _Place, node: Node | None) -> str:
         if len(text) > 90 and best:
             break
         best = text
-    text = " ".join(line.strip() for line in best.splitlines()) or "nothing"
-    return text if len(text) <= 150 else f"{text[:90]} ... {text[-55:]}"
+    return " ".join(line.strip() for line in best.splitlines()) or "nothing"
+
+
+def _shown(before: str, after: str) -> tuple[str, str]:
+    """As much of both as fits on a line: where they differ, and a little around it."""
+    if max(len(before), len(after)) <= SHOWN_MAX:
+        return before, after
+    pairs = enumerate(zip(before, after, strict=False))
+    at = next((at for at, (one, other) in pairs if one != other), min(len(before), len(after)))
+    begin = max(0, at - SHOWN_MAX // 3) if at < len(before) else 0
+    return _cut(before, begin), _cut(after, begin)
+
+
+def _cut(text: str, begin: int) -> str:
+    end = begin + SHOWN_MAX
+    return ("..." if begin else "") + text[begin:end] + ("..." if end < len(text) else "")
 
 
 def _unparsed(node: Node) -> str:

@@ -66,13 +66,18 @@ class Stage:
     """A pytest plugin: takes the place of the run of the collected tests."""
 
     def __init__(
-        self, groups: Sequence[tuple[Path, Sequence[Mutant]]], workers: int, factor: float
+        self,
+        groups: Sequence[tuple[Path, Sequence[Mutant]]],
+        workers: int,
+        factor: float,
+        patience: float = 5.0,
     ) -> None:
-        """`groups`: each file and its mutants.  `factor`: how many times as long as without a
-        mutant the tests may take."""
+        """`groups`: each file and its mutants.  The tests of a mutant may take `factor` times as
+        long as without it, and `patience` seconds."""
         self._groups = groups
         self._workers = workers
         self._factor = factor
+        self._patience = patience
         self._kills: dict[tuple[str, str], int] = {}
         self.verdicts: list[Verdict] = []
         self.unfit: list[str] = []
@@ -104,7 +109,7 @@ class Stage:
                 continue
             while len(running) >= self._workers:
                 self._wait(running)
-            limit = 5 + self._factor * sum(tests.seconds[name] for name in chosen)
+            limit = self._patience + self._factor * sum(tests.seconds[name] for name in chosen)
             read, write = os.pipe()
             pid = os.fork()
             if pid == 0:

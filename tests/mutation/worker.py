@@ -54,7 +54,7 @@ def _run_inside(
     if not any(mutants for _, mutants in groups):
         return [], [], 0.0
     assert_is_the_copy(folder)
-    stage = Stage(groups, request["workers"], request["factor"])
+    stage = Stage(groups, request["workers"], request["factor"], request.get("patience", 5.0))
     code = pytest.main([*options, *request["tests"]], plugins=[stage])
     assert stage.verdicts, f"no mutant was run: pytest ended with {code!r}"
     return stage.verdicts, stage.unfit, stage.baseline
