@@ -376,7 +376,7 @@ def read_trace(path: Path) -> Iterator[TraceItem]:
             try:
                 line = _decode_line(raw)
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                if following:
+                if following or raw.endswith(b"\n"):
                     raise TraceError(f"{path}, line {number} cannot be read: {error}") from error
                 yield TraceTorn(number, f"{path} breaks off in line {number}: {error}")
                 return

@@ -6,6 +6,7 @@ Nothing is compared here: the replay does that.
 import contextlib
 import io
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -30,6 +31,14 @@ from cluster_reconciler.actors.trace_recording import TraceRecording
 from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.messages import ExecutorResult, NodeAttemptId, OperationId, PlannedEffect
 from tests.trace_kit import Said
+
+
+def fresh_seed(file: str, test: str) -> int:
+    """A seed that chance draws, or the one that `REPLAY_SEED` names; how to draw it again is
+    printed."""
+    seed = int(os.environ.get("REPLAY_SEED") or random.SystemRandom().randrange(1_000_000))
+    print(f"REPLAY_SEED={seed} .venv/bin/pytest tests/{Path(file).name} -k {test}")
+    return seed
 
 
 def replay(*arguments: object) -> Said:

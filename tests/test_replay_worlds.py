@@ -1,7 +1,6 @@
 """The real driver among every fault, traced and replayed: equal at each message, whatever came.
 
-The faults are those of the simulation (`tests.simulation`), one seed for each life; a life of its
-own: `python -m tests.simulation --seed N` shows it.
+The faults are those of the simulation (`tests.simulation`), one seed for each life.
 """
 
 import random
@@ -48,7 +47,7 @@ from cluster_reconciler.messages import (
     Trigger,
     UpdateDesired,
 )
-from tests.replay_kit import proved, trace_world
+from tests.replay_kit import fresh_seed, proved, trace_world
 from tests.simulation.acts import act
 from tests.simulation.schedule import draw
 from tests.simulation.world import SimulatedWorld
@@ -84,9 +83,11 @@ def life_of(seed: int, path: Path) -> None:
         writer.close()
 
 
-@pytest.mark.parametrize("seed", [*FIXED, *random.SystemRandom().sample(range(100_000), 2)])
-def test_a_life_among_every_fault_replays_equal_at_every_message(tmp_path: Path, seed: int) -> None:
-    print(f"pytest {__file__} -k 'every_fault'; one life: python -m tests.simulation --seed {seed}")
+@pytest.mark.parametrize("seed", [*FIXED, None])
+def test_a_life_among_every_fault_replays_equal_at_every_message(
+    tmp_path: Path, seed: int | None
+) -> None:
+    seed = fresh_seed(__file__, "every_fault") if seed is None else seed
     path = tmp_path / "life.jsonl"
 
     life_of(seed, path)
