@@ -16,7 +16,7 @@ from datetime import datetime
 from enum import StrEnum, auto
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
 import msgspec
 from loguru import logger
@@ -71,6 +71,8 @@ __all__ = [
 
 TRACE_VERSION = 2
 
+_Aware = Annotated[datetime, msgspec.Meta(tz=True)]
+
 _FIRST_ATTEMPT = NodeAttemptId(1)
 
 
@@ -96,7 +98,7 @@ class TraceHeader(Struct, frozen=True, tag="header"):
     shape: ClusterShape
     policy: RetryPolicy
     seed: int
-    started_at: datetime
+    started_at: _Aware
     version: int = TRACE_VERSION
     versions: dict[str, str] = {}
     """Of the program and what it runs on, for people."""
@@ -141,7 +143,7 @@ class TraceLine(Struct, frozen=True, tag="message", gc=False, omit_defaults=True
     """One handled message."""
 
     sequence: int
-    at: datetime
+    at: _Aware
     """The driver's time while it was handled."""
     actor: str
     message: DriverMessage | UpdateRetry | OpaqueMessage

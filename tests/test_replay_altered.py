@@ -306,7 +306,7 @@ def test_a_difference_is_shown_with_what_led_to_it_and_the_node_s_story(log: Pat
     lines = said.out.splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("DIFFERS"))
     assert lines[at].startswith(f"DIFFERS at line {number}, message ")
-    assert [line.split(":")[0].strip() for line in lines[at + 2 : at + 6]] == [
+    assert [line.split(":")[0].strip() for line in lines[at + 1 : at + 5]] == [
         "node", "field", "in the run", "in the replay",
     ]  # fmt: skip
     assert "what led to it:" in lines

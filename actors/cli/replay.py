@@ -65,22 +65,24 @@ def replay(options: ReplayOptions, output: Output) -> int:
         replaying.error = one_line(str(error))
     report = replaying.report()
     if report.difference is not None and not options.node:
-        story = _story(options, report.difference)
-        report = replace(report, story=story[-STORY_MAX:])
+        report = replace(report, story=_story(options, report.difference))
     show_report(report, replaying.context(), options, output)
     return report.exit_code
 
 
 def _story(options: ReplayOptions, difference: ReplayDifference) -> tuple[Entry, ...]:
     """What happened to the node that differs; nothing where the file can be read only once."""
-    if difference.node is None or not stat.S_ISREG(options.log.stat().st_mode):
-        return ()
     again = ReplayOptions()
     again.log, again.node, again.until = options.log, difference.node, difference.sequence
     again.state = again.json = again.no_color = False
     replaying = _Replaying(again)
-    replaying.run()
-    return replaying.report().story
+    try:
+        if difference.node is None or not stat.S_ISREG(options.log.stat().st_mode):
+            return ()
+        replaying.run()
+    except (OSError, TraceError):
+        return ()
+    return replaying.report().story[-STORY_MAX:]
 
 
 class _Replaying:

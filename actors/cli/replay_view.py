@@ -124,7 +124,8 @@ def _difference(difference: ReplayDifference, output: Output) -> Iterator[str]:
     at = _time(difference.at)
     head = f"DIFFERS at line {difference.line}, message {difference.sequence}"
     yield _styled(one_line(f"{head} ({difference.message}, {at})"), _RED, output)
-    yield one_line(f"  {difference.reason}")
+    if not (difference.expected and difference.found):  # Those say it all, in fewer words.
+        yield one_line(f"  {difference.reason}")
     rows = {
         "node": difference.node or "",
         "field": difference.field,
@@ -194,8 +195,9 @@ def _row(node: ReplayedNode, now: datetime) -> tuple[str, ...]:
 
 def _due(node: ReplayedNode, now: datetime) -> str:
     """The next moment that it waits for, from that message on."""
-    moments = (node.deadline, node.next_effect_at, node.restart_at, node.wait_deadline)
-    due = min((moment for moment in moments if moment is not None), default=None)
+    moments = (node.next_effect_at, node.restart_at, node.wait_deadline)
+    waits = (moment for moment in moments if moment is not None)
+    due = node.deadline if node.pending is not None else min(waits, default=None)
     if due is None:
         return "-"
     return "now" if due <= now else f"in {format_duration(due - now)}"
