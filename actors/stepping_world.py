@@ -216,22 +216,38 @@ class SteppingWorld:
         return (self.now - begun).total_seconds()
 
     def sleep(self, seconds: float | timedelta) -> None:
-        """The whole world but its clock stands still for so long, as on a machine that is
-        suspended; then all that is due happens at once, and it settles."""
-        self.cluster.sleep(seconds)
+        """Our own machine is suspended for so long, and the world outside goes on: what is planned
+        happens in its time, driver and executors stand still.  Then all of theirs that is due
+        happens at once, and it settles."""
+        self._pass_time(seconds, self.cluster.sleep)
         self._happen()
+
+    def put_off(self, seconds: float | timedelta) -> None:
+        """The driver and the world outside go on for so long, the executors do nothing."""
+        self.cluster.drive()
+        self._pass_time(seconds, self.cluster.advance)
+
+    def _pass_time(self, seconds: float | timedelta, step: Callable[[timedelta], object]) -> None:
+        end = later(self.now, duration("seconds", seconds))
+        while self._planned and self._planned[0].at <= end:
+            step(max(self._planned[0].at, self.now) - self.now)
+            self._do_what_is_planned()
+        step(end - self.now)
 
     def _go_to(self, moment: datetime) -> None:
         self.cluster.advance(moment - self.now)
         self._happen()
 
     def _happen(self) -> None:
-        due = [planned for planned in self._planned if planned.at <= self.now]
-        for planned in due:
-            self._planned.remove(planned)
-            planned.act()
+        self._do_what_is_planned()
         self._calls.resume_due()
         self.settle()
+
+    def _do_what_is_planned(self) -> None:
+        """What an act plans for this very moment has its turn when time goes on."""
+        for planned in [planned for planned in self._planned if planned.at <= self.now]:
+            self._planned.remove(planned)
+            planned.act()
 
     @property
     def due_at(self) -> datetime | None:

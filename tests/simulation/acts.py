@@ -3,7 +3,6 @@
 from datetime import timedelta
 from typing import assert_never
 
-from cluster_reconciler.actors.clock import END_OF_TIME
 from cluster_reconciler.actors.ports import UpdateRetry
 from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.executors.providers.memory import MemoryProvider
@@ -34,10 +33,9 @@ def act(world: SimulatedWorld, move: m.AnyMove) -> None:
             attempt = world.node(node).attempt if nodes else NodeAttemptId(1)
             world.cluster.tell(shapes.nonsense(move.kind, node, attempt))
         case m.Sleep():
-            world.sleep(_at_most(world, move.seconds))
+            world.sleep(move.seconds)
         case m.PutOff():
-            world.cluster.drive()
-            world.cluster.advance(_at_most(world, move.seconds))
+            world.put_off(world.at_most(move.seconds))
             for _ in range(move.steps):
                 world.pump()
         case m.KillExecutor():
@@ -55,12 +53,6 @@ def act(world: SimulatedWorld, move: m.AnyMove) -> None:
             world.cluster.tell(UpdateRetry(move.policy))
         case _:
             assert_never(move)
-
-
-def _at_most(world: SimulatedWorld, seconds: float) -> float:
-    """So long, but not to the end of time."""
-    left = (END_OF_TIME - world.now).total_seconds() - 1
-    return max(0.0, min(seconds, left))
 
 
 def _offer(world: SimulatedWorld, move: m.Reshape | m.ThereAndBack | m.InvalidShape) -> None:
@@ -87,7 +79,7 @@ def _there_and_back(world: SimulatedWorld, move: m.ThereAndBack) -> None:
     before = world.cluster.desired
     _reshape(world, move.shape, 1)
     if move.between is not None:
-        world.run(_at_most(world, move.between))
+        world.run(move.between)
     back = shapes.again(before, before.generation + 2)
     world.cluster.tell(UpdateDesired(back))
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from loguru import logger
 from msgspec import Struct
 
+from tests.simulation import covered
 from tests.simulation.report import Totals, failure_text
 from tests.simulation.running import Mode, Outcome, run
 from tests.simulation.schedule import draw
@@ -35,6 +36,10 @@ def main(arguments: list[str] | None = None) -> int:
     if asked.seed is not None:
         return _one(asked, modes)
     first = secrets.randbelow(SEED_END) if asked.fresh else asked.first
+    if asked.coverage:
+        others = [f"--mode={asked.mode}"] if asked.mode else []
+        others += [f"--seconds={asked.seconds}"] if asked.seconds is not None else []
+        return covered.show(first, asked.seeds, asked.workers, others)
     print(f"seeds {first} to {first + asked.seeds - 1}, modes {', '.join(modes)}", flush=True)
     tasks = (
         Task(seed, mode, asked.nodes)
@@ -63,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--nodes", type=int, help="lives of so many nodes; otherwise they are small")
     add("--workers", type=int, default=1, help="processes (1)")
     add("--mode", choices=[mode.value for mode in Mode], help="one mode only")
+    add("--coverage", action="store_true", help="and show which branches of decider/ were reached")
     add("--seed", type=int, help="this one alone")
     add("--keep", help="with --seed: only these moves and faults, by name, between commas")
     return parser

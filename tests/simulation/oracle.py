@@ -4,11 +4,9 @@ It asks the real decider about the state that the driver has come to, and change
 """
 
 from collections import deque
-from datetime import timedelta
 
 from msgspec.structs import replace
 
-from cluster_reconciler.actors.clock import END_OF_TIME
 from cluster_reconciler.actors.invariant_guard import InvariantBroken
 from cluster_reconciler.decider import (
     ClusterState,
@@ -39,14 +37,12 @@ from cluster_reconciler.messages import (
     OperationId,
     RunPass,
 )
-from tests.simulation.world import SimulatedWorld
+from tests.simulation.world import LAST_MOMENT, SimulatedWorld
 
 ACTIONS_KEPT = 60
 """So many of the latest actions are asked about again."""
 DEPTH_MAX = 2_000
 """More messages than this in the mailbox at once, and it grows without bound."""
-LAST_MOMENT = END_OF_TIME - timedelta(seconds=1)
-"""Beyond it no life goes: see `running`."""
 
 
 class Oracle:
@@ -104,7 +100,7 @@ class Oracle:
         assert shown >= set(cluster.state.nodes), f"status shows only {sorted(shown)}"
         assert cluster.depth == 0, f"{cluster.depth} messages are left in the mailbox at rest"
         due = cluster.requeue_at
-        assert due is None or due > cluster.now or world.wake_lost or cluster.now > LAST_MOMENT, (
+        assert due is None or due > cluster.now or world.wake_lost or cluster.now >= LAST_MOMENT, (
             f"the latest plan wants another pass at {due}, which is over: it is {cluster.now}"
         )
         for node_id, node in cluster.state.nodes.items():

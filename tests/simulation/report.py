@@ -55,7 +55,7 @@ class Totals:
         yield f"lives: {lives or 'none'}; {self.moves} moves, {self.messages} messages handled"
         yield (
             f"{self.messages / seconds:,.0f} messages and "
-            f"{self.virtual_seconds / 3600 / seconds:,.0f} virtual hours per real second "
+            f"{self.virtual_seconds / 3600 / seconds:,.1f} virtual hours per real second "
             f"({seconds:.1f} s)"
         )
         faults = sum(n for kind, n in self.counts.items() if not kind.startswith("move: "))

@@ -5,6 +5,7 @@
 computed bound (`bound`), and nothing more may happen for a day.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection
 from datetime import timedelta
@@ -17,7 +18,7 @@ from tests.simulation import liveness
 from tests.simulation.acts import act
 from tests.simulation.life import Life
 from tests.simulation.moves import AnyMove
-from tests.simulation.oracle import LAST_MOMENT, Oracle
+from tests.simulation.oracle import Oracle
 from tests.simulation.world import SimulatedWorld
 
 LAST_STORY_LINES = 14
@@ -88,7 +89,7 @@ def run(
         if mode is Mode.LIVENESS:
             found = liveness.show(world)
         else:
-            _run_on(world, FAULTS_GO_ON)
+            world.run(FAULTS_GO_ON)
         oracle.check()
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
         failure = Failure(type(error).__name__, str(error), doing, _story(world, str(error)))
@@ -112,23 +113,14 @@ def run(
 
 
 def _one_move(world: SimulatedWorld, move: AnyMove) -> None:
-    wait = (world.life.start - world.now) + timedelta(seconds=move.at)
-    _run_on(world, wait.total_seconds())
+    world.run((world.life.start - world.now) + timedelta(seconds=move.at))
     act(world, move)
     world.settle()
 
 
-def _run_on(world: SimulatedWorld, seconds: float) -> None:
-    """Let time pass, but never to its very end: no wait can pass there, so that a driver that has
-    something to wait for would do it at once, again and again."""
-    left = (LAST_MOMENT - world.now).total_seconds()
-    if left > 0 and seconds > 0:
-        world.run(min(seconds, left))
-
-
 def _story(world: SimulatedWorld, text: str) -> tuple[str, ...]:
     """The last lines of the node that the failure names, or of the driver."""
-    named = [node for node in sorted(world.cluster.state.nodes) if node in text]
+    named = [node for node in world.cluster.state.nodes if re.search(rf"\b{node}\b", text)]
     if named:
-        return tuple(world.cluster.story(named[0])[-LAST_STORY_LINES:])
+        return tuple(world.cluster.story(min(named))[-LAST_STORY_LINES:])
     return tuple(str(event.text) for event in world.cluster.events[-LAST_STORY_LINES:])

@@ -45,6 +45,9 @@ from tests.simulation.life import Life, ProviderDraw
 from tests.simulation.machines import Swarm, live_out
 from tests.simulation.provider import SimulatedProvider
 
+LAST_MOMENT = END_OF_TIME - timedelta(seconds=1)
+"""No life goes beyond.  At the very end of time no wait can pass: whoever has something to wait for
+does it at once, again and again."""
 LATE = (1.0, 45.0, 300.0)
 """Seconds by which a message is late."""
 LATE_EFFECT_SHARE = 0.09
@@ -95,6 +98,21 @@ class SimulatedWorld(SteppingWorld):
         provider.idempotent = draw.idempotent
         provider.capacity = draw.capacity
         return provider
+
+    # -- time -------------------------------------------------------------------------------------
+
+    def run(self, seconds: float | timedelta) -> None:
+        """See `SteppingWorld`; never to the very end of time."""
+        super().run(self.at_most(seconds))
+
+    def sleep(self, seconds: float | timedelta) -> None:
+        """See `SteppingWorld`; never to the very end of time."""
+        super().sleep(self.at_most(seconds))
+
+    def at_most(self, seconds: float | timedelta) -> timedelta:
+        """So long, or until the last moment, whichever comes first."""
+        wait = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
+        return max(timedelta(0), min(wait, LAST_MOMENT - self.now))
 
     # -- names ------------------------------------------------------------------------------------
 
