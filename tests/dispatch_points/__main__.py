@@ -2,6 +2,7 @@
 
     python -m tests.dispatch_points                           # all single faults
     python -m tests.dispatch_points --pairs                   # of faults, in the shortest scenarios
+    python -m tests.dispatch_points --pairs --part 3/20       # a twentieth of them
     python -m tests.dispatch_points --scenario late-join      # one scenario
     python -m tests.dispatch_points --case one-node/2/reply-lost    # one case, with its story
 
@@ -79,10 +80,21 @@ def quiet() -> None:
     logger.disable("cluster_reconciler")
 
 
-def spread_over(workers: int, scenarios: list[str], *, pairs: bool) -> Iterator[Tally]:
+def part_of(text: str) -> tuple[int, int]:
+    """Which of how many parts.  Raises ArgumentTypeError."""
+    which, _, parts = text.partition("/")
+    if not (which.isdigit() and parts.isdigit() and 1 <= int(which) <= int(parts)):
+        raise argparse.ArgumentTypeError(f"expected a part such as 3/20, found {text!r}")
+    return int(which), int(parts)
+
+
+def spread_over(
+    workers: int, scenarios: list[str], part: tuple[int, int], *, pairs: bool
+) -> Iterator[Tally]:
     """The tallies, as they are ready."""
     work = all_pairs if pairs else all_singles
     pieces = [case.name for name in scenarios for case in singles(name)] if pairs else scenarios
+    pieces = pieces[part[0] - 1 :: part[1]]
     if workers == 1:
         yield from map(work, pieces)
         return
@@ -137,6 +149,13 @@ def main() -> int:
     parser.add_argument("--pairs", action="store_true", help="two faults in each life")
     parser.add_argument("--scenario", choices=[scenario.name for scenario in SCENARIOS])
     parser.add_argument("--case", help="replay one, as a failure names it")
+    parser.add_argument(
+        "--part",
+        type=part_of,
+        default=(1, 1),
+        help="the n-th of m parts, as 3/20: of the pairs by "
+        "their first fault, else of the scenarios",
+    )
     parser.add_argument("--workers", type=int, default=1)
     arguments = parser.parse_args()
     quiet()
@@ -147,7 +166,7 @@ def main() -> int:
         scenarios = [arguments.scenario]
     begun = time.monotonic()
     told = Tally(Counter(), Counter(), [])
-    for part in spread_over(arguments.workers, scenarios, pairs=arguments.pairs):
+    for part in spread_over(arguments.workers, scenarios, arguments.part, pairs=arguments.pairs):
         told.add(part)
     print_table(told)
     print_failures(told)

@@ -36,7 +36,7 @@ from tests.dispatch_points.planting import (
     Fault,
     on_answer,
 )
-from tests.dispatch_points.world import RUN, Grant, Point, PointWorld
+from tests.dispatch_points.world import RUN, SETTLE, Grant, Point, PointWorld
 
 WAIT = timedelta(seconds=90)
 """What a throttled call is told to wait."""
@@ -62,7 +62,7 @@ def _on_first_call(world: PointWorld, point: Point, bite: Bite) -> None:
         for calls in _calls_of(point.kind, world.provider_of(node).script):
             calls(node, operation.attempt, when=concerns).play(play)
 
-    world.at_dispatch(point.number, write)
+    world.at_dispatch(point, write)
 
 
 def _calls_of(kind: OperationKind, script: Script) -> tuple[Callable[..., CallScript], ...]:
@@ -187,31 +187,45 @@ def _wrong_value(after: bool, world: PointWorld, point: Point) -> None:
 
 
 def _stale(passes: int, world: PointWorld, point: Point) -> None:
-    """What the operation has made, or looks for, does not show for so many looks."""
+    """What the operation makes, or looks for, does not show for so many looks; for no longer than
+    the settle time: that is what a provider promises."""
     node, attempt = point.effect.node, point.effect.operation.attempt
-    lease = point.kind is OperationKind.CREATE_LEASE
+    identity = AttemptIdentity(RUN, node, attempt)
+    looks_up = point.kind is OperationKind.LOOKUP_ENDPOINT
 
-    def hide(left: int) -> None:
+    def hidden(_call: Call, effect: Effect) -> object:
+        if not _is_fresh(world, identity, session=point.kind is OperationKind.START_BOOTSTRAP):
+            return effect()
+        return LeaseAbsent() if looks_up else None
+
+    def hide(times: int) -> None:
         script = world.provider_of(node).script
-        (script.find if lease else script.find_session)(node, attempt).answer(None, times=left)
+        calls: Callable[..., CallScript] = script.find_session
+        if point.kind is not OperationKind.START_BOOTSTRAP:
+            calls = script.lookup if looks_up else script.find
+        if times:
+            calls(node, attempt).play(hidden, times)
 
-    def bite(_call: Call, effect: Effect) -> object:
-        world.strike(Grant(seconds=PROBE * passes + LOOKS, retries=int(makes(point))))
+    def bite(call: Call, effect: Effect) -> object:
         if makes(point):
             effect()
             hide(passes)
+            world.strike(Grant(seconds=PROBE * passes + LOOKS, retries=1))
             raise TimeoutError("the reply was lost")
-        if passes > 1 and point.kind in MAKING:
-            hide(passes - 1)
-        if point.kind is not OperationKind.LOOKUP_ENDPOINT:
-            return None
-        if passes > 1:
-            world.provider_of(node).script.lookup(node, attempt).answer(
-                LeaseAbsent(), times=passes - 1
-            )
-        return LeaseAbsent()
+        world.strike(Grant(seconds=PROBE * passes + LOOKS))
+        hide(passes - 1)
+        return hidden(call, effect)
 
     _on_first_call(world, point, bite)
+
+
+def _is_fresh(world: PointWorld, identity: AttemptIdentity, *, session: bool) -> bool:
+    """Whether it exists, and was made within the settle time."""
+    made = world.provider_of(identity.node).world
+    if not session:
+        return any(world.now - lease.created_at < SETTLE for lease in made.leases_of(identity))
+    latest = made.session(identity)
+    return latest is not None and world.now - latest.started_at < SETTLE
 
 
 def _reads(point: Point) -> bool:
@@ -232,7 +246,7 @@ def _lists(passes: int, world: PointWorld, point: Point) -> None:
         for nth in range(passes + 2):
             world.after(LISTED_EVERY * nth, check.check_once)
 
-    world.at_dispatch(point.number, begin)
+    world.at_dispatch(point, begin)
 
 
 def _lease_check(

@@ -83,7 +83,7 @@ def _next_pass_lost(world: PointWorld, point: Point) -> None:
         return ()
 
     remove: list[Callable[[], None]] = []
-    world.at_dispatch(point.number, lambda: remove.append(world.add_filter(look)))
+    world.at_dispatch(point, lambda: remove.append(world.add_filter(look)))
 
 
 def _deadline(
@@ -108,7 +108,7 @@ def _deadline(
         return ()
 
     remove: list[Callable[[], None]] = []
-    world.at_dispatch(point.number, lambda: remove.append(world.add_filter(look)))
+    world.at_dispatch(point, lambda: remove.append(world.add_filter(look)))
     if unanswered:
         on_answer(world, point, lose)
 
@@ -306,7 +306,7 @@ def _late_news(news: NodeObservation, world: PointWorld, point: Point) -> None:
         attempt = point.effect.operation.attempt
         world.cluster.tell(NodeObserved(point.effect.node, attempt, news))
 
-    world.at_dispatch(point.number, lambda: world.once(partial(is_over, world, point), tell))
+    world.at_dispatch(point, lambda: world.once(partial(is_over, world, point), tell))
 
 
 _FOREIGN: tuple[tuple[str, SessionObservation], ...] = (

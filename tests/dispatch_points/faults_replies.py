@@ -66,7 +66,7 @@ def _killed_while_it_waits(world: PointWorld, point: Point) -> None:
         world.strike(Grant(retries=1))
         world.gates.of(point.effect).kill()
 
-    world.at_dispatch(point.number, kill)
+    world.at_dispatch(point, kill)
 
 
 def _stalled(world: PointWorld, point: Point) -> None:
@@ -88,7 +88,7 @@ def _stalled(world: PointWorld, point: Point) -> None:
 
         world.after(EXPIRY + 0.5, let_go)
 
-    world.at_dispatch(point.number, hold)
+    world.at_dispatch(point, hold)
 
 
 def _submitted_twice(world: PointWorld, point: Point) -> None:
@@ -96,7 +96,7 @@ def _submitted_twice(world: PointWorld, point: Point) -> None:
         world.strike(NOTHING)
         world.executors.submit(point.effect)
 
-    world.at_dispatch(point.number, again)
+    world.at_dispatch(point, again)
 
 
 def _submitted_again_later(world: PointWorld, point: Point) -> None:
@@ -104,15 +104,7 @@ def _submitted_again_later(world: PointWorld, point: Point) -> None:
 
     def again(answer: ExecutorResult) -> Sequence[object]:
         world.strike(NOTHING)
-        heard: list[object] = []
-
-        def hear(message: object) -> Sequence[object]:
-            heard.append(message)
-            return ()
-
-        remove = world.add_filter(hear)
-        world.executors.submit(point.effect)
-        remove()
+        heard = world.hear(lambda: world.executors.submit(point.effect))
         assert heard == [answer], f"submitted again it was answered {heard}, before {answer}"
         return (answer, *heard)
 

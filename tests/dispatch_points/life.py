@@ -149,7 +149,7 @@ def _allowed(world: PointWorld, base: Needs, nth: int) -> float:
     longest = POLICY.max_delay.total_seconds()
     backoff = sum(min(longest, 2.0**failure) for failure in range(failures))
     own = base.times[nth] if nth < len(base.times) else 0.0
-    again = sum(g.attempts for g in granted) * sum(base.times)
+    again = sum(g.attempts for g in granted) * (sum(base.times) + world.waits)
     return own + again + backoff + sum(g.seconds for g in granted)
 
 

@@ -87,7 +87,7 @@ def strike_at(
     if where is Where.BEFORE:
         world.ahead_of_pass(point.told_pass, messages)
     elif where is Where.AFTER:
-        world.at_dispatch(point.number, lambda: tell_all(world, messages()))
+        world.at_dispatch(point, lambda: tell_all(world, messages()))
     elif where is Where.ANSWERED:
         on_answer(world, point, lambda answer: (*messages(), answer))
     else:
@@ -122,7 +122,7 @@ def on_answer(
         remove[0]()
         return act(answer)
 
-    world.at_dispatch(point.number, lambda: remove.append(world.add_filter(look)))
+    world.at_dispatch(point, lambda: remove.append(world.add_filter(look)))
 
 
 def is_over(world: PointWorld, point: Point) -> bool:

@@ -27,7 +27,7 @@ from tests.dispatch_points.world import SETTLE, PointWorld
 
 Move = Callable[[PointWorld], None]
 MEMORY, OTHER = ProviderKind("memory"), ProviderKind("other")
-JOIN_DELAY = 20.0
+JOIN_DELAY = 60.0
 ENDPOINT_DELAY = timedelta(seconds=5)
 
 
@@ -90,6 +90,7 @@ def joining_late(
             providers=lambda now: (LateJoiner(now, after),),
         )
         worlds.append(world)
+        world.waits = JOIN_DELAY
         write(world.provider)
         return world
 
@@ -138,9 +139,16 @@ def lose(world: PointWorld) -> None:
         world.lose("g-0")
 
 
-def settle(world: PointWorld) -> None:
-    """As far as it goes in no time."""
-    world.settle()
+def until_ambiguous(world: PointWorld) -> None:
+    """Until the outcome of an operation of g-0 is unknown, or it has come through."""
+
+    def ambiguous() -> bool:
+        node = world.cluster.state.nodes.get(G0)
+        return node is not None and (
+            node.retry.ambiguous_operation is not None or node.record.ready
+        )
+
+    world.until(ambiguous)
 
 
 def until_booting(world: PointWorld) -> None:
@@ -148,7 +156,7 @@ def until_booting(world: PointWorld) -> None:
 
     def booting() -> bool:
         node = world.cluster.state.nodes.get(G0)
-        return node is None or node.active_bootstrap is not None or node.record.ready
+        return node is not None and (node.active_bootstrap is not None or node.record.ready)
 
     world.until(booting)
 
@@ -168,17 +176,17 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "ambiguous-create-cleaned-up",
         scripted(lambda provider: provider.script.create("g-0", 1).lose_reply()),
-        (settle, want(), converge),
+        (until_ambiguous, want(), converge),
     ),
     Scenario(
         "create-that-made-nothing-cleaned-up",
         scripted(lambda provider: provider.script.create("g-0", 1).fail(ConnectionError("no"))),
-        (settle, want(), converge),
+        (until_ambiguous, want(), converge),
     ),
     Scenario(
         "ambiguous-start-cleaned-up",
         joining_late(lambda provider: provider.script.start("g-0", 1).lose_reply()),
-        (settle, want(), converge),
+        (until_ambiguous, want(), converge),
     ),
     Scenario(
         "ambiguous-create-adopted",

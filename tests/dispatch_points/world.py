@@ -112,6 +112,8 @@ class PointWorld(SteppingWorld):
         self.attempts: dict[LogicalNodeId, set[NodeAttemptId]] = {}
         self.outstanding = 0
         """Acts that are planned and have not been carried out."""
+        self.waits = 0.0
+        """Seconds that an attempt needs here from its start to ready, without any fault."""
         self.times: list[float] = []
         """How long each `converge` took, in virtual seconds."""
         self.allowed: Callable[[int], float] = lambda _nth: ENDLESS
@@ -120,8 +122,11 @@ class PointWorld(SteppingWorld):
         self._passes_queued: deque[int] = deque((1,))
         self._passes_seen = 0
         self._at_pass: dict[int, list[Callable[[], Sequence[object]]]] = {}
-        self._at_dispatch: dict[int, list[Act]] = {}
+        self._at_dispatch: dict[OperationId, list[Act]] = {}
         self._filters: list[Filter] = []
+        self._kinds: dict[LogicalNodeId, ProviderKind] = {}
+        self._heard: list[object] | None = None
+        """Where messages to the driver go instead, when somebody listens."""
         self._gate_failed: Exception | None = None
         self._awaited: list[tuple[Callable[[], bool], Act]] = []
         shape = ClusterShape(RUN, 1, groups, limits or {})
@@ -157,11 +162,17 @@ class PointWorld(SteppingWorld):
         self._passes_queued.extend(self._passes_told for m in passed if m == message)
         return [*(m for m in ahead if m != RunPass()), *passed]
 
-    def _filtered(self, message: object) -> Sequence[object]:
-        for look in list(self._filters):
+    def _filtered(self, message: object, passed: int = 0) -> Sequence[object]:
+        """What the filters make of it, each of what the one before it has made."""
+        if self._heard is not None:
+            self._heard.append(message)
+            return ()
+        filters = self._filters[passed:]
+        for nth, look in enumerate(filters):
             answer = look(message)
             if answer is not None:
-                return answer
+                after = len(self._filters) - len(filters) + nth + 1
+                return [m for made in answer for m in self._filtered(made, max(0, after))]
         return (message,)
 
     def _stepped(self, effects: list[PlannedEffect]) -> None:
@@ -173,11 +184,12 @@ class PointWorld(SteppingWorld):
         state = self.cluster.state
         for node_id, node in state.nodes.items():
             self.attempts.setdefault(node_id, set()).add(node.attempt)
+            self._kinds[node_id] = node.record.desired.provider
         for effect in effects:
             self.latest[effect.operation.attempt] = effect.operation
             looks = state.nodes[effect.node].retry.ambiguous_operation is not None
             self.points.append(Point(len(self.points) + 1, told_pass, effect, looks))
-            for act in self._at_dispatch.pop(len(self.points), ()):
+            for act in self._at_dispatch.pop(effect.operation, ()):
                 act()
         doubles = frozenset(i for provider in self.providers for i in provider.world.doubles)
         check_machines(state, RUN, self.live, doubles)
@@ -204,14 +216,24 @@ class PointWorld(SteppingWorld):
         the answer takes it away."""
         self._at_pass.setdefault(number, []).append(act)
 
-    def at_dispatch(self, number: int, act: Act) -> None:
-        """Right after the `number`-th dispatch, before any executor has begun it."""
-        self._at_dispatch.setdefault(number, []).append(act)
+    def at_dispatch(self, point: Point, act: Act) -> None:
+        """Right after that dispatch, before any executor has begun it."""
+        self._at_dispatch.setdefault(point.effect.operation, []).append(act)
 
     def add_filter(self, look: Filter) -> Act:
         """From now on; the answer takes the filter away."""
         self._filters.append(look)
         return lambda: self._filters.remove(look)
+
+    def hear(self, act: Act) -> list[object]:
+        """What the driver is told by this; it is not told it."""
+        heard: list[object] = []
+        self._heard = heard
+        try:
+            act()
+        finally:
+            self._heard = None
+        return heard
 
     def once(self, condition: Callable[[], bool], act: Act) -> None:
         """When it is first so, looked at after every step."""
@@ -255,7 +277,7 @@ class PointWorld(SteppingWorld):
         """
         begun, nth = self.now, len(self.times)
         self.settle()
-        while not self.cluster.converged:
+        while self.cluster.queued or not self.cluster.converged:
             due, allowed = self.due_at, self.allowed(nth)
             assert due is not None, "a wedge: not converged, and nothing is due ever again"
             took = (due - begun).total_seconds()
@@ -266,7 +288,7 @@ class PointWorld(SteppingWorld):
             self._go_to(max(due, self.now))
         self.times.append((self.now - begun).total_seconds())
 
-    def until(self, reached: Callable[[], bool], seconds: float = 400.0) -> None:
+    def until(self, reached: Callable[[], bool], seconds: float = 1000.0) -> None:
         """Let time pass until it is so, or for so long: a fault may have led elsewhere."""
         end = later(self.now, timedelta(seconds=seconds))
         self.settle()
@@ -312,9 +334,8 @@ class PointWorld(SteppingWorld):
             for node in self.cluster.status().nodes
         )
 
-    def provider_of(self, node_id: LogicalNodeId) -> MemoryProvider:
-        """Where the node is made, or will be."""
-        node = self.cluster.state.nodes.get(node_id)
-        spec = node.record.desired if node is not None else self.cluster.desired.expand()[node_id]
-        kind = spec.provider
+    def provider_of(self, node: LogicalNodeId) -> MemoryProvider:
+        """Where the node is made, was made, or will be."""
+        known = self._kinds.get(node)
+        kind = known if known is not None else self.cluster.desired.expand()[node].provider
         return next(provider for provider in self.providers if provider.kind == kind)
