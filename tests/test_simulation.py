@@ -5,6 +5,7 @@ they say.  What it catches is shown in `test_simulation_catches`.
 """
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,8 +15,10 @@ import pytest
 from loguru import logger
 
 from tests.simulation.chance import Chance
+from tests.simulation.command import main
+from tests.simulation.faults import every_kind
 from tests.simulation.record import digest_of
-from tests.simulation.report import replay_command
+from tests.simulation.report import ENOUGH, Totals, replay_command
 from tests.simulation.running import Mode, run
 from tests.simulation.schedule import draw
 
@@ -36,7 +39,7 @@ def test_a_life_holds_what_is_claimed_of_it(seed: int, mode: Mode) -> None:
 
 
 def test_a_seed_is_one_life_byte_for_byte_in_every_process(repository: Path) -> None:
-    seeds = range(3)
+    seeds = range(2)
     here = [digest_of(seed, mode) for seed in seeds for mode in Mode]
     program = (
         "from tests.simulation.record import digest_of\n"
@@ -63,3 +66,40 @@ def test_a_choice_depends_on_its_name_alone() -> None:
     assert backwards.items() <= forwards.items()
     assert len(set(forwards.values())) == len(names)
     assert forwards != {name: Chance(8).number(name) for name in names}
+
+
+def test_the_command_stops_when_it_is_interrupted_and_says_what_was_done(repository: Path) -> None:
+    command = (sys.executable, "-m", "tests.simulation", "--seeds", "1000000", "--workers", "2")
+    running = subprocess.Popen(command, cwd=repository, stdout=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+    try:
+        assert running.stdout.readline().startswith("seeds 0 to 999999, modes safety, liveness")
+        running.send_signal(signal.SIGINT)
+        rest, _ = running.communicate(timeout=60)
+    finally:
+        running.kill()
+    assert rest.startswith("interrupted; so far:\nlives: ")
+    assert running.returncode == 130
+
+
+def test_one_command_replays_one_life_exactly(capsys: pytest.CaptureFixture[str]) -> None:
+    life = draw(3)
+    kept = [move.name for move in life.moves[::2]]
+    whole = run(life, Mode.SAFETY)
+    faults = list(whole.fired)[::2]
+    part = run(life, Mode.SAFETY, moves=kept, faults=faults)
+    assert part.moves == len(kept)
+    assert set(part.fired) <= set(faults)
+    assert main(["--seed", "3", "--mode", "safety", "--keep", ",".join([*kept, *faults])]) == 0
+    told = capsys.readouterr().out
+    assert f"lives: 1 in safety; {part.moves} moves, {part.messages} messages handled" in told
+
+
+def test_every_kind_of_fault_that_is_never_seen_is_told() -> None:
+    totals = Totals()
+    assert totals.missing() == []
+    totals.lives.update(dict.fromkeys(Mode, ENOUGH))
+    totals.counts.update(dict.fromkeys(every_kind(), 1))
+    missing = totals.missing()
+    assert missing[0] == "move: Reshape"
+    assert all(kind.startswith("move: ") for kind in missing)

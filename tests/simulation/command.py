@@ -14,7 +14,7 @@ from tests.simulation import covered
 from tests.simulation.report import Totals, failure_text
 from tests.simulation.running import Mode, Outcome, run
 from tests.simulation.schedule import draw
-from tests.simulation.shrink import Shrunk, shrink
+from tests.simulation.shrink import SECONDS, Shrunk, shrink
 
 FAILURES_SHOWN = 5
 SEED_END = 2**32
@@ -40,13 +40,13 @@ def main(arguments: list[str] | None = None) -> int:
         others = [f"--mode={asked.mode}"] if asked.mode else []
         others += [f"--seconds={asked.seconds}"] if asked.seconds is not None else []
         return covered.show(first, asked.seeds, asked.workers, others)
-    print(f"seeds {first} to {first + asked.seeds - 1}, modes {', '.join(modes)}", flush=True)
+    said = f"seeds {first} to {first + asked.seeds - 1}, modes {', '.join(modes)}"
     tasks = (
         Task(seed, mode, asked.nodes)
         for seed in range(first, first + asked.seeds)
         for mode in modes
     )
-    return _many(tasks, asked)
+    return _many(said, tasks, asked)
 
 
 def quiet() -> None:
@@ -91,10 +91,12 @@ def _one(asked: argparse.Namespace, modes: list[Mode]) -> int:
     return 1 if totals.failures else 0
 
 
-def _many(tasks: Iterable[Task], asked: argparse.Namespace) -> int:
+def _many(said: str, tasks: Iterable[Task], asked: argparse.Namespace) -> int:
     totals, begun = Totals(), time.monotonic()
     failed: list[Outcome] = []
+    interrupted = False
     try:
+        print(said, flush=True)
         for outcome in _outcomes(tasks, asked.workers):
             totals.add(outcome)
             if outcome.failure is not None:
@@ -102,14 +104,18 @@ def _many(tasks: Iterable[Task], asked: argparse.Namespace) -> int:
             if asked.seconds is not None and time.monotonic() - begun > asked.seconds:
                 break
     except KeyboardInterrupt:
-        print("interrupted; so far:")
+        interrupted = True
+        print("interrupted; so far:", flush=True)
     seconds = time.monotonic() - begun
     for outcome in failed[:FAILURES_SHOWN]:
-        print(failure_text(shrink(outcome), asked.nodes), flush=True)
+        shrunk = shrink(outcome, seconds=0.0 if interrupted else SECONDS)
+        print(failure_text(shrunk, asked.nodes), flush=True)
     if len(failed) > FAILURES_SHOWN:
         others = [f"{o.life.seed} {o.mode}" for o in failed[FAILURES_SHOWN:]]
         print(f"and {len(others)} more: {', '.join(others[:50])}")
     print("\n".join(totals.lines(seconds)))
+    if interrupted:
+        return 130
     return 1 if totals.failures or totals.missing() else 0
 
 

@@ -47,5 +47,7 @@ class Life(Struct, frozen=True):
     """After so long a silence the swarm says that a member is lost."""
     slow_calls: bool
     """Calls may take time."""
+    takes_turns: bool
+    """Driver and executors run message by message; otherwise each until it has nothing to do."""
     rates: Rates
     moves: tuple[AnyMove, ...]

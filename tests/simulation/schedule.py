@@ -63,6 +63,7 @@ def draw(seed: int, nodes: int | None = None) -> Life:
         lease_check=chance.pick("check", (120.0, 900.0, 3600.0, 3600.0)),
         grace=chance.pick("grace", (0.0, 1.0, 20.0)),
         slow_calls=chance.hit("slow", 250),
+        takes_turns=chance.hit("turns", 500),
         rates=_rates(chance),
         moves=tuple(drawn),
     )

@@ -114,6 +114,22 @@ class SimulatedWorld(SteppingWorld):
         wait = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
         return max(timedelta(0), min(wait, LAST_MOMENT - self.now))
 
+    def round(self) -> bool:
+        """See `SteppingWorld`; in some lives driver and executors take turns by the message."""
+        if not self.life.takes_turns:
+            return super().round()
+        pumped, turn = False, 0
+        while True:
+            turn += 1
+            steps = self.chance.below(f"turn/{self.now}/{turn}", 4)
+            stepped = min(steps, self.cluster.depth)
+            for _ in range(stepped):
+                self.cluster.step()
+            went_on = self.pump()
+            pumped = pumped or went_on
+            if not went_on and self.cluster.depth == 0:
+                return pumped
+
     # -- names ------------------------------------------------------------------------------------
 
     def life_number(self, node: str, attempt: int) -> int:
