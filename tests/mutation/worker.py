@@ -24,7 +24,7 @@ from tests.mutation.scratch import assert_is_the_copy, source_of
 from tests.mutation.stage import Stage, Verdict, in_a_fork
 
 OPTIONS = (
-    *("-q", "-W", "ignore::pytest.PytestAssertRewriteWarning"),
+    *("-q", "--assert=plain", "--tb=no", "-W", "ignore::pytest.PytestAssertRewriteWarning"),
     *(f"-pno:{name}" for name in ("cacheprovider", "cov", "xdist", "timeout")),
 )
 CHECKS = "decider/invariants"
