@@ -2,8 +2,9 @@
 
 Left out, because nothing that is decided, carried out or answered reads it:
 
-- names (attempts, leases, sessions are told apart only by which of them are the same), texts, the
-  moments that are past, and how far those ahead lie (but not in which order);
+- names (attempts, leases, sessions are told apart only by which of them are the same), texts, and
+  the moments that are past.  Those ahead stand by how many seconds they lie ahead; with
+  `Setting.order_only` by their order alone;
 - failures beyond `COUNTED`: the policy's second delay is its longest; sequences, but for which
   node's is the lower;
 - facts of a session that cannot be addressed any more: the next start writes them anew;
@@ -19,7 +20,7 @@ by nothing: so attempts need no bound.
 """
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from cluster_reconciler.decider import ManagedNode, later
 from cluster_reconciler.executors.adoption import Holding
@@ -58,6 +59,8 @@ from tests.search.place import NOTHING, POLICY, SETTLE_TIME, Operation, Place, S
 
 COUNTED = 1
 
+_SECOND = timedelta(seconds=1)
+"""All durations of the search are whole seconds."""
 _STAGE = {stage: at for at, stage in enumerate(NodeStage)}
 _SESSION_STAGE = {stage: at + 1 for at, stage in enumerate(BootstrapStage)}
 _KIND = {kind: at + 1 for at, kind in enumerate(OperationKind)}
@@ -137,13 +140,17 @@ class _Names:
 
 
 class _Ranks:
-    """Moments, by their order."""
+    """Moments, by how far they lie ahead, or by their order alone."""
 
-    def __init__(self, place: Place) -> None:
-        self._rank = {due: at + 2 for at, due in enumerate(moments(place))}
+    def __init__(self, place: Place, setting: Setting) -> None:
+        ahead = moments(place)
+        if setting.order_only:
+            self._rank = {due: at + 2 for at, due in enumerate(ahead)}
+        else:
+            self._rank = {due: (due - place.now) // _SECOND + 2 for due in ahead}
 
     def __call__(self, due: datetime | None) -> int:
-        """0: none; 1: due; above: in which order they come."""
+        """0: none; 1: due; above: when it will be."""
         return 0 if due is None else self._rank.get(due, 1)
 
     def wait(self, due: datetime | None) -> int:
@@ -153,7 +160,7 @@ class _Ranks:
 
 def canonical(place: Place, setting: Setting) -> bytes:
     """See the module."""
-    rank = _Ranks(place)
+    rank = _Ranks(place, setting)
     sides = {side.identity.attempt: side for side in place.sides}
     things = {identity.attempt: thing for identity, thing in place.things}
     told: list[int] = [max(place.faults_left + 1, 0)]
@@ -168,7 +175,7 @@ def canonical(place: Place, setting: Setting) -> bytes:
         side = sides.get(node.attempt)
         told.extend(_of_thing(things.get(node.attempt, NOTHING), name))
         if side is not None:
-            told.extend(_of_side(side, node, place, rank, name))
+            told.extend(_of_side(side, node, rank, name))
         for result in place.unread:
             if result.operation.attempt == node.attempt:
                 told.extend((251, *_of_result(result, name)))
@@ -178,7 +185,7 @@ def canonical(place: Place, setting: Setting) -> bytes:
         told.append(254)
         told.extend(_of_thing(things.get(attempt, NOTHING), name))
         if attempt in sides:
-            told.extend(_of_side(sides[attempt], None, place, rank, name))
+            told.extend(_of_side(sides[attempt], None, rank, name))
     return bytes(told)
 
 
@@ -250,9 +257,7 @@ def _of_thing(thing: Thing, name: _Names) -> Iterator[int]:
     yield name(thing.late_session)
 
 
-def _of_side(
-    side: Side, node: ManagedNode | None, place: Place, rank: _Ranks, name: _Names
-) -> Iterator[int]:
+def _of_side(side: Side, node: ManagedNode | None, rank: _Ranks, name: _Names) -> Iterator[int]:
     lease_window, session_window = windows(side)
     yield 252
     yield _of_holding(side.lease)

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cluster_reconciler.decider import ClusterState, ManagedNode, expire, is_converged, reconcile
+from cluster_reconciler.decider.state import is_live
 from cluster_reconciler.executors.ledger import OperationState
 from cluster_reconciler.messages import (
     AttemptIdentity,
@@ -33,6 +34,8 @@ from tests.search.place import NOTHING, POLICY, Operation, Place, Side, Thing
 from tests.search.provider import REFUSED, UNSEEN, after_effect, fates_of, removed
 from tests.search.rig import Rig, with_side
 
+READ, ANSWERED_WELL, BEGINS, PASSES, TOLD, JUDGED, TIME_GOES = range(7)
+"""What a friendly world does, in this order of precedence."""
 NEVER = 99
 STAGE = BootstrapStage.BOOT_CHECKING
 
@@ -43,11 +46,23 @@ class Move(Struct, frozen=True, gc=False):
     by: str
     to: Place
     friendly: int = NEVER
-    """The rank among what a friendly world does; NEVER: it does not."""
+    """Its precedence among what a friendly world does; NEVER: it does not."""
+    node: str = ""
+    """Whose executor it is a move of."""
 
 
 def moves(rig: Rig, place: Place) -> Iterator[Move]:
     """See the module.  Every invariant is checked as real code runs; raises AssertionError."""
+    idle = True
+    for move in _events(rig, place):
+        idle = idle and move.friendly == NEVER
+        yield move
+    yield from _time(place, idle=idle)
+    yield from _shapes(rig, place)
+
+
+def _events(rig: Rig, place: Place) -> Iterator[Move]:
+    """What may happen at this moment."""
     things = dict(place.things)
     yield from _pass(rig, place)
     yield from _mailbox(rig, place)
@@ -58,8 +73,7 @@ def moves(rig: Rig, place: Place) -> Iterator[Move]:
         yield from _things(place, identity, thing)
     for _, node in place.nodes:
         yield from _news(rig, place, node, things)
-    yield from _time(rig, place)
-    yield from _shapes(rig, place)
+    yield from _overdue(rig, place)
 
 
 def _may_fail(place: Place) -> bool:
@@ -74,7 +88,7 @@ def _pass(rig: Rig, place: Place) -> Iterator[Move]:
     rig.stand(place)
     rig.handle(RunPass())
     names = ", ".join(f"{type(action).__name__} {action.node}" for action in plan.actions)
-    yield Move(f"a pass: {names}", rig.leave(), 40)
+    yield Move(f"a pass: {names}", rig.leave(), PASSES)
     spawns = any(type(action).__name__ == "Dispatch" for action in plan.actions)
     if spawns and _may_fail(place):
         rig.stand(place)
@@ -94,7 +108,7 @@ def _mailbox(rig: Rig, place: Place) -> Iterator[Move]:
         rig.handle(result)
         rig.told.append(result)  # It comes twice.
         said = result.error.disposition if result.error else type(result.outcome).__name__
-        yield Move(f"{result.node}: the result {said} is read, twice", rig.leave(), 10)
+        yield Move(f"{result.node}: the result {said} is read, twice", rig.leave(), READ)
         if _may_fail(place):
             rig.stand(place)
             rig.told.remove(result)
@@ -114,9 +128,9 @@ def _executor(rig: Rig, place: Place, side: Side, thing: Thing) -> Iterator[Move
                 side.waiting, state=OperationState.RUNNING, began_at=place.now, call=call
             )
             to = with_side(place, replace(side, running=begun, waiting=None))
-            yield Move(f"{who}: {what} begins, {call} is called", to, 30)
+            yield Move(f"{who}: {what} begins, {call} is called", to, BEGINS)
         else:
-            yield Move(f"{who}: {what} begins, and needs no call", rig.leave(), 30)
+            yield Move(f"{who}: {what} begins, and needs no call", rig.leave(), BEGINS)
     if side.waiting is not None and side.running is None and _may_fail(place):
         rig.stand(place)
         rig.die(side.identity)
@@ -141,8 +155,8 @@ def _running(
             break
         rig.stand(place)
         calls = rig.finish(side.identity, fate)
-        friendly = 20 if at == 0 else NEVER
-        yield Move(f"{who}: {call}: {fate}", rig.leave(faults=min(at, 1)), friendly)
+        friendly = ANSWERED_WELL if at == 0 else NEVER
+        yield Move(f"{who}: {call}: {fate}", rig.leave(faults=min(at, 1)), friendly, who)
         if calls > 1 and _may_fail(place):
             yield from _second_call(rig, place, side, call, fate)
 
@@ -217,10 +231,11 @@ def _news(
         ended = replace(thing, alive=False)
         join = SwactorJoined(session, SwactorId("swactor"))
         waits = node.active_bootstrap == session
-        yield from _told(rig, place, node, join, thing, 50 if waits and thing.alive else NEVER)
+        joins = waits and thing.alive and is_live(node)
+        yield from _told(rig, place, node, join, thing, TOLD if joins else NEVER)
         closed = BootstrapClosed(session)
         over = waits and not thing.alive
-        yield from _told(rig, place, node, closed, ended, 50 if over else NEVER)
+        yield from _told(rig, place, node, closed, ended, TOLD if over else NEVER)
         yield from _told(rig, place, node, BootstrapFailed(session, "no"), ended)
         for stage in (STAGE,):
             yield from _told(rig, place, node, BootstrapObserved(session, stage), thing)
@@ -234,7 +249,7 @@ def _loss(
     if missed or (_may_fail(place) and node.record.lease is not None):
         to = _observed(rig, place, node, NodeLost("gone"), thing, faults=0 if missed else 1)
         if to is not None:
-            yield Move(f"{identity.node}: NodeLost", to, 50 if missed else NEVER)
+            yield Move(f"{identity.node}: NodeLost", to, TOLD if missed else NEVER)
 
 
 def _told(
@@ -277,16 +292,22 @@ def _observed(
     return _with_thing(rig.leave(faults=faults), identity, thing)
 
 
-def _time(rig: Rig, place: Place) -> Iterator[Move]:
+def _overdue(rig: Rig, place: Place) -> Iterator[Move]:
     overdue = any(expire(node, place.now, POLICY) is not node for _, node in place.nodes)
     if overdue:
         rig.stand(place)
         rig.handle(DeadlineDue(judged=True))
-        yield Move("what is overdue is judged", rig.leave(), 60)
+        yield Move("what is overdue is judged", rig.leave(), JUDGED)
+
+
+def _time(place: Place, *, idle: bool) -> Iterator[Move]:
+    """Time goes on, though something could happen now: that is a fault, too."""
     ahead = moments(place)
-    if not ahead:
+    if not ahead or not (idle or _may_fail(place)):
         return
     to = replace(place, now=ahead[0])
+    if not idle:
+        to = _fault(to)
     for side in place.sides:
         thing = dict(place.things).get(side.identity, NOTHING)
         over = windows(side)[thing.late == "start"]
@@ -294,7 +315,7 @@ def _time(rig: Rig, place: Place) -> Iterator[Move]:
             # What is later than this the provider has promised not to do.
             never = replace(thing, late="", late_session=None)
             to = _with_thing(to, side.identity, never)
-    yield Move("time goes on to the next deadline", to, 70)
+    yield Move("time goes on to the next deadline", to, TIME_GOES)
 
 
 def _shapes(rig: Rig, place: Place) -> Iterator[Move]:
@@ -308,8 +329,10 @@ def _shapes(rig: Rig, place: Place) -> Iterator[Move]:
 
 def friendly_move(rig: Rig, place: Place) -> Move:
     """What happens next when nothing goes wrong any more."""
-    best = min(moves(rig, replace(place, faults_left=0)), key=lambda move: move.friendly)
-    assert best.friendly != NEVER, f"nothing happens any more: {place}"
+    every = moves(rig, replace(place, faults_left=0))
+    best = min(every, key=lambda move: move.friendly, default=None)
+    assert best is not None, "nothing happens any more"
+    assert best.friendly != NEVER, "nothing friendly happens any more"
     return Move(best.by, replace(best.to, faults_left=place.faults_left), best.friendly)
 
 

@@ -116,18 +116,22 @@ class Setting(Struct, frozen=True):
     """What one search is about."""
 
     shapes: tuple[ExpandedShape, ...]
+    """The nodes with spec A, with spec B, and none; the first one is desired at first."""
     faults: int = -1
-    """How many faults and changes of the shape there may be on the way; below 0: any number."""
+    """How many faults, delays and changes of the shape there may be on the way; below 0: any
+    number."""
+    order_only: bool = False
+    """Of deadlines ahead only their order tells places apart, not how far ahead they lie."""
 
 
-def one_node() -> Setting:
-    """One node: as it is, with another spec, and not desired."""
-    return Setting(_shapes(1, 64), -1)
+def one_node(faults: int = -1, *, order_only: bool = False) -> Setting:
+    """One node, with every fault at every place, or with so many on the way."""
+    return Setting(_shapes(1, 64), faults, order_only)
 
 
-def two_nodes(faults: int, in_flight: int) -> Setting:
-    """Two nodes of one provider, each with two specs."""
-    return Setting(_shapes(2, in_flight), faults)
+def two_nodes(faults: int, in_flight: int, *, order_only: bool = False) -> Setting:
+    """Two nodes of one provider, which lets so many operations of a kind run at once."""
+    return Setting(_shapes(2, in_flight), faults, order_only)
 
 
 def _shapes(count: int, in_flight: int) -> tuple[ExpandedShape, ...]:

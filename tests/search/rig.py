@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from cluster_reconciler.actors.driver import Driver
 from cluster_reconciler.actors.events import ClusterEvent
-from cluster_reconciler.decider import ClusterState, ReconcilePlan
+from cluster_reconciler.decider import ClusterState, ReconcilePlan, expire, reconcile
 from cluster_reconciler.executors.attempt import Attempt, Worker
 from cluster_reconciler.executors.carrier import Carrier
 from cluster_reconciler.executors.checked_provider import CheckedProvider
@@ -34,8 +34,10 @@ from cluster_reconciler.messages import (
     ExecutorResult,
     NodeAttemptId,
     NodeObserved,
+    RunPass,
 )
 from tests.decider_words import T0
+from tests.search.canonical import deadlines
 from tests.search.place import NOTHING, POLICY, Operation, Place, Setting, Side
 from tests.search.provider import SearchProvider, Suspended, ThreadKilled
 
@@ -71,11 +73,15 @@ class _Spawner:
 class Rig:
     """One driver with its executors.  Every method but `stand` and `leave` lets real code run."""
 
-    def __init__(self, setting: Setting, *, check: bool = True) -> None:
+    def __init__(self, setting: Setting, *, check_every: int = 1) -> None:
+        """`check_every`: the driver's invariants are checked at one of so many moves."""
         self.setting = setting
+        self._check_every = check_every
+        self._stood = 0
         self.provider = SearchProvider()
         self.spawner = _Spawner()
         self.told: list[ExecutorResult] = []
+        self._woken: datetime | None = None
         self._now = T0
         self._place = Place((), NodeAttemptId(1), 0, T0)
         self.executors = Executors(
@@ -87,7 +93,7 @@ class Rig:
             lambda _identity: TICKET,
         )
         self.driver = Driver(
-            setting.shapes[0].shape, POLICY, self.executors, self, check_invariants=check
+            setting.shapes[0].shape, POLICY, self.executors, self, check_invariants=True
         )
         self._listener = Listener(
             observed=self._hear,
@@ -108,7 +114,8 @@ class Rig:
         """A pass is queued: the search takes one whenever it likes."""
 
     def wake_at(self, moment: datetime | None) -> None:
-        """Time goes when the search says so."""
+        """Time goes when the search says so; `check_awake` asks whether that was early enough."""
+        self._woken = moment
 
     def happened(self, event: ClusterEvent) -> None:
         """Nobody listens."""
@@ -129,10 +136,13 @@ class Rig:
         """Put everything at the place."""
         self._place = place
         self._now = place.now
+        self._stood += 1
+        self.driver._guard._on = self._stood % self._check_every == 0
         driver, executors, provider = self.driver, self.executors, self.provider
         driver.state = ClusterState(0, place.next_attempt, dict(place.nodes))
         driver.desired = self.setting.shapes[place.wanted]
-        driver.queued = True
+        driver.queued = False
+        self._woken = None
         executors._attempts = {side.identity.attempt: self._attempt(side) for side in place.sides}
         executors._retired = _retired(place.retired)
         provider.things = dict(place.things)
@@ -217,7 +227,27 @@ class Rig:
 
     def handle(self, message: object) -> None:
         """The driver handles one message."""
+        before = dict(self.driver.state.nodes)
         self.driver.handle(message)
+        if isinstance(message, RunPass):
+            self._check_awake()
+        elif self.driver.state.nodes != before:
+            assert self.driver.queued, f"something has changed, and no pass is queued: {message}"
+
+    def _check_awake(self) -> None:
+        """After a pass another one is queued, or the driver wakes itself before time alone can
+        change anything: so the search may take a pass, and let time go, without asking who will."""
+        driver = self.driver
+        if driver.queued:
+            return
+        for moment in (self._now, *sorted(_ahead(driver.state, self._now))):
+            changes = reconcile(driver.state, driver.desired, moment).actions or any(
+                expire(node, moment, POLICY) is not node for node in driver.state.nodes.values()
+            )
+            if changes:
+                awake = self._woken is not None and self._woken <= moment
+                assert awake, f"something is due at {moment}, the driver wakes at {self._woken}"
+                return
 
     def begin(self, identity: AttemptIdentity) -> str:
         """What waits begins; the call in which it stands then, or nothing when it needed none."""
@@ -267,6 +297,11 @@ class Rig:
         attempt = self.executors._attempts[identity.attempt]
         assert attempt.worker is not None, f"{identity}: nobody works"
         self.executors.worker_died(attempt.worker, "killed")
+
+
+def _ahead(state: ClusterState, now: datetime) -> set[datetime]:
+    dues = {due for node in state.nodes.values() for due in deadlines(node)}
+    return {due for due in dues if due is not None and due > now}
 
 
 def _enter(attempt: Attempt, operation: Operation) -> None:

@@ -1,13 +1,26 @@
-"""The search itself: breadth first over places, and the way home from each of them.
+"""The search itself: breadth first over places, each checked, then the way home from each.
 
-Places are the same when their canonical form is (`canonical`).  Only the frontier is held as
-values; of a place that was left there stay its form, its parent, the number of the move that led
-to it, and where a friendly world goes on from it.
+Only the frontier is held as values; of a place that was left there stay its canonical form, its
+parent, the number of the move that led to it, and where a friendly world goes on from it.
 
-What must hold: real code raises (the driver's invariant guard checks every change, plan, dispatch
-and state at rest; the rig checks that late and doubled results change nothing), `check_world` is
-asked of every place, and from every place a friendly world must come home: along the one friendly
-move of each place, without ever coming back to where it was.
+What must hold.  Of each step: real code raises (the driver's invariant guard; the rig, when a late
+or doubled result changes anything, or when the driver would not wake in time).  Of each place:
+`check_world`, and that executors remember no attempt for nothing.  Of all places: a friendly world
+comes home from each (see `ways`).
+
+What bounds it, and why nothing is lost by it:
+
+- Messages in flight.  Of the results in the mailbox only the one that the node waits for is kept;
+  every other one can only be refused, and is read at once to see that.  News of a session may come
+  at any moment, also late and twice, so none of it needs to be in flight.
+- Attempts.  None: an attempt that left nothing is the same as any other (`canonical`), and each
+  attempt that did leave something is part of the place.
+- Time goes from deadline to deadline; all durations are whole seconds, and a place knows how far
+  off each deadline is, so that no two different futures are taken for one.
+- Kept news of unknown sessions: one of any kind, or a join and a closure (`moves`; the walk over
+  the decider alone has been done with any two).  Of stages a session tells one.
+- A call within a call (whether the lease is gone, too) is answered in the same moment.
+- Faults, where they are counted, and `states_max`: what was not reached is said (`Found`).
 """
 
 import resource
@@ -21,14 +34,14 @@ from msgspec import Struct
 
 from cluster_reconciler.actors.stepping_oracle import check_world
 from cluster_reconciler.decider import ClusterState
-from cluster_reconciler.messages import NodeAttemptId
+from cluster_reconciler.messages import NodeAttemptId, NodeStage
 from tests.decider_words import T0
 from tests.search.canonical import canonical
-from tests.search.moves import NEVER, friendly_move, is_home, moves
+from tests.search.moves import NEVER, is_home, moves
 from tests.search.place import Place, Setting
 from tests.search.rig import Rig
 
-STEPS_MAX = 500
+SAMPLES_MAX = 500
 HOME = -1
 UNKNOWN = -2
 
@@ -36,11 +49,13 @@ UNKNOWN = -2
 class Broken(AssertionError):
     """Something does not hold; the path to it stands beside."""
 
-    def __init__(self, reason: str, path: tuple[int, ...]) -> None:
+    def __init__(self, reason: str, path: tuple[int, ...], *, way: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.path = path
-        """The numbers of the moves from the empty cluster on, the last one is what broke."""
+        """The numbers of the moves from the empty cluster on; the last one shows what is broken."""
+        self.way = way
+        """It is the way home that is broken, from where the path leads to."""
 
 
 class Found(Struct):
@@ -49,15 +64,26 @@ class Found(Struct):
     states: int = 0
     transitions: int = 0
     depth: int = 0
-    seconds: float = 0.0
-    peak_mb: float = 0.0
+    """Moves from the empty cluster to the farthest place."""
     closed: bool = False
+    """Every move of every place was taken."""
+    left: int = 0
+    """Places whose moves were not taken: 0 when it is closed."""
+    leftovers: int = 0
+    """Places at which something of an attempt that is over still exists or runs."""
     homes: int = 0
+    """Places at which all is as wanted, and silent."""
+    ways_home: int = 0
+    """Places from which a friendly world was seen to come home: all of them."""
     longest_way_home: int = 0
     circles: int = 0
-    """Circles of forms that were followed with their times."""
-    checked_home: int = 0
-    """How many places have been shown to have a way home."""
+    """Circles of friendly moves that were followed with their times, and left."""
+    fair: int = 0
+    """Places from which the second node became what it should be while each call of the first one
+    hung."""
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_mb: float = 0.0
 
 
 def start_of(setting: Setting) -> Place:
@@ -68,82 +94,111 @@ def start_of(setting: Setting) -> Place:
 class Search:
     """One search; `run` it once."""
 
-    def __init__(self, setting: Setting, *, states_max: int, check: bool = True) -> None:
+    def __init__(self, setting: Setting, *, states_max: int, check_every: int = 1) -> None:
         self.setting = setting
         self.states_max = states_max
-        self.rig = Rig(setting, check=check)
+        self.rig = Rig(setting, check_every=check_every)
         self.found = Found()
+        self.ahead: deque[Place] = deque()
+        """Places that were found, and whose moves were not yet taken."""
+        self.expanded = 0
+        self.friendly = array("l")
+        """By place: where a friendly world goes on, or HOME."""
+        self.samples: list[tuple[int, Place]] = []
+        """Some places with their numbers, spread evenly over those whose moves were taken."""
+        self._sample_every = 1
         self._index: dict[bytes, int] = {}
         self._parent = array("l")
         self._number = array("H")
         self._depth = array("H")
-        self._friendly = array("l")
 
     def run(self, progress: Callable[[Found], None] = lambda _found: None) -> Found:
-        """Every place, or at most so many, and the way home from each.  Raises Broken."""
-        begun = time.monotonic()
-        found = self.found
+        """Every place, or at least `states_max` of them.  Raises Broken."""
+        clocks = time.monotonic(), time.process_time()
+        found, ahead = self.found, self.ahead
         start = start_of(self.setting)
-        ahead = deque([start])
-        self._enter(start, HOME, 0, 0)
-        at = 0
+        self.enter(start, HOME, 0, 0)
+        ahead.append(start)
         while ahead and len(self._index) < self.states_max:
             place = ahead.popleft()
-            for place_found in self._expand(at, place):
-                ahead.append(place_found)
-            at += 1
-            if at % 10_000 == 0:
-                found.states, found.seconds = len(self._index), time.monotonic() - begun
+            self._sample(place)
+            ahead.extend(self._expand(self.expanded, place))
+            self.expanded += 1
+            if self.expanded % 10_000 == 0:
+                self._measure(clocks)
                 progress(found)
-        found.closed = not ahead
+        found.closed, found.left = not ahead, len(ahead)
         found.depth = self._depth[-1]
-        found.states = len(self._index)
-        self._ways_home(at, ahead)
-        found.seconds = time.monotonic() - begun
-        found.peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        self._measure(clocks)
         return found
 
-    def _enter(self, place: Place, parent: int, number: int, depth: int) -> int | None:
-        """The place's number when it is new."""
+    def _sample(self, place: Place) -> None:
+        if self.expanded % self._sample_every == 0:
+            self.samples.append((self.expanded, place))
+        if len(self.samples) > SAMPLES_MAX:
+            self.samples = self.samples[::2]
+            self._sample_every *= 2
+
+    def _measure(self, clocks: tuple[float, float]) -> None:
+        self.found.states = len(self._index)
+        self.found.seconds = time.monotonic() - clocks[0]
+        self.found.cpu_seconds = time.process_time() - clocks[1]
+        self.found.peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+    def number_of(self, place: Place) -> int | None:
+        """The place's number; None: it was not found."""
+        return self._index.get(canonical(place, self.setting))
+
+    def enter(self, place: Place, parent: int, number: int, depth: int) -> tuple[int, bool]:
+        """The place's number, and whether it is new."""
         form = canonical(place, self.setting)
         known = self._index.get(form)
         if known is not None:
-            self._last = known
-            return None
-        at = self._last = self._index[form] = len(self._index)
+            return known, False
+        at = self._index[form] = len(self._index)
         self._parent.append(parent)
         self._number.append(number)
         self._depth.append(depth)
-        self._friendly.append(UNKNOWN)
-        return at
+        self.friendly.append(UNKNOWN)
+        return at, True
 
     def _expand(self, at: int, place: Place) -> Iterator[Place]:
-        number, best, leads = 0, NEVER, UNKNOWN
-        depth = self._depth[at] + 1
+        number, best, leads, depth = 0, NEVER, UNKNOWN, self._depth[at] + 1
         if is_home(self.rig, place):
-            best, leads = -1, HOME
+            best, leads = HOME, HOME
             self.found.homes += 1
         try:
             for move in moves(self.rig, place):
-                new = self._enter(move.to, at, number, depth)
-                if new is not None:
+                to, is_new = self.enter(move.to, at, number, depth)
+                if is_new:
                     self._check(move.to)
                     yield move.to
                 if move.friendly < best:
-                    best, leads = move.friendly, self._last
+                    best, leads = move.friendly, to
                 number += 1
         except AssertionError as error:
             raise Broken(str(error), (*self.path(at), number)) from error
-        self.found.transitions += number
-        self._friendly[at] = leads
         if leads == UNKNOWN:
-            raise Broken("a place without a way on", self.path(at))
+            raise Broken(
+                "wedged: nothing happens any more, and this is not home", self.path(at), way=True
+            )
+        self.found.transitions += number
+        self.friendly[at] = leads
 
     def _check(self, place: Place) -> None:
+        """What must hold of every place."""
         state = ClusterState(0, place.next_attempt, dict(place.nodes))
         live = {identity for identity, thing in place.things if thing.machines}
         doubles = {identity for identity, thing in place.things if thing.doubled}
         check_world(state, self.setting.shapes[place.wanted], live, doubles)
+        going_on = {
+            node.attempt for _, node in place.nodes if node.record.stage is not NodeStage.DESTROYED
+        }
+        over = [side for side in place.sides if side.identity.attempt not in going_on]
+        kept = [side.identity for side in over if side.running is None]
+        assert not kept, f"the executors remember attempts that are over: {kept}"
+        left = bool(over) or any(i.attempt not in going_on for i, _ in place.things)
+        self.found.leftovers += left
 
     def path(self, at: int) -> tuple[int, ...]:
         """The numbers of the moves that lead to the place."""
@@ -153,60 +208,13 @@ class Search:
             at = self._parent[at]
         return tuple(reversed(numbers))
 
-    # -- ways home --------------------------------------------------------------------------------
+    def place_at(self, at: int) -> Place:
+        """The place with this number, which must have been entered by the search."""
+        return replayed(self.rig, start_of(self.setting), self.path(at))
 
-    def _ways_home(self, expanded: int, ahead: deque[Place]) -> None:
-        """Follow the friendly moves; each place once.  From those that were not expanded on, the
-        way is walked; from the others on it is known by then, or leads to one of them."""
-        self._steps = array("l", [UNKNOWN]) * len(self._index)
-        steps = self._steps
-        for at, place in enumerate(ahead, start=expanded):
-            if steps[at] == UNKNOWN:
-                self._follow(at, place)
-        for begin in range(expanded):
-            way: list[int] = []
-            on_way: set[int] = set()
-            at = begin
-            while at >= 0 and steps[at] == UNKNOWN and at not in on_way:
-                on_way.add(at)
-                way.append(at)
-                at = self._friendly[at]
-            if at in on_way:
-                self._leave_circle(begin)
-            else:
-                self._count(way, 0 if at == HOME else steps[at] + 1)
 
-    def _count(self, way: list[int], beyond: int) -> None:
-        for count, passed in enumerate(reversed(way), start=beyond):
-            if self._steps[passed] == UNKNOWN:
-                self._steps[passed] = count
-                self.found.checked_home += 1
-                self.found.longest_way_home = max(self.found.longest_way_home, count)
-
-    def _leave_circle(self, begin: int) -> None:
-        """A circle of forms may be a wait for a moment of which the form says only that it lies
-        ahead: followed with its times, it ends."""
-        self.found.circles += 1
-        self._follow(begin, self._place_at(begin))
-
-    def _follow(self, begin: int, place: Place) -> None:
-        way: list[int] = [begin]
-        for _ in range(STEPS_MAX):
-            if is_home(self.rig, place):
-                self._count(way, 0)
-                return
-            place = friendly_move(self.rig, place).to
-            self._enter(place, HOME, 0, 0)
-            if self._last >= len(self._steps):
-                self._steps.append(UNKNOWN)
-            if self._steps[self._last] != UNKNOWN:
-                self._count(way, self._steps[self._last] + 1)
-                return
-            way.append(self._last)
-        raise Broken(f"no way home within {STEPS_MAX} friendly moves", self.path(begin))
-
-    def _place_at(self, at: int) -> Place:
-        place = start_of(self.setting)
-        for number in self.path(at):
-            place = next(islice(moves(self.rig, place), number, None)).to
-        return place
+def replayed(rig: Rig, place: Place, path: tuple[int, ...]) -> Place:
+    """The place to which these moves lead; raises AssertionError where one breaks something."""
+    for number in path:
+        place = next(islice(moves(rig, place), number, None)).to
+    return place
