@@ -17,7 +17,7 @@ from loguru import logger
 from tests.simulation.chance import Chance
 from tests.simulation.command import main
 from tests.simulation.faults import every_kind
-from tests.simulation.record import digest_of
+from tests.simulation.record import digested
 from tests.simulation.report import ENOUGH, Totals, replay_command
 from tests.simulation.running import Mode, run
 from tests.simulation.schedule import draw
@@ -39,23 +39,25 @@ def test_a_life_holds_what_is_claimed_of_it(seed: int, mode: Mode) -> None:
 
 
 def test_a_seed_is_one_life_byte_for_byte_in_every_process(repository: Path) -> None:
-    seeds = range(2)
-    here = [digest_of(seed, mode) for seed in seeds for mode in Mode]
-    program = (
-        "from tests.simulation.record import digest_of\n"
-        "from tests.simulation.running import Mode\n"
-        f"print(*[digest_of(seed, mode) for seed in range({len(seeds)}) for mode in Mode])"
-    )
+    command = (sys.executable, "-m", "tests.simulation", "--first", "4", "--seeds", "2", "--digest")
+    found = []
     for hash_seed in ("0", "1"):
-        found = subprocess.run(
-            [sys.executable, "-c", program],
+        told = subprocess.run(
+            command,
             cwd=repository,
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True,
             text=True,
             check=True,
         )
-        assert found.stdout.split() == here
+        found.append([line for line in told.stdout.splitlines() if line.startswith("all traces")])
+    assert len(found[0]) == 1
+    assert found[0] == found[1]
+
+
+def test_the_fingerprint_of_a_life_tells_another_life_from_it() -> None:
+    same = [digested(draw(seed), Mode.SAFETY).digest for seed in (4, 4, 5)]
+    assert same[0] == same[1] != same[2]
 
 
 def test_a_choice_depends_on_its_name_alone() -> None:

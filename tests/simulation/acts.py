@@ -21,7 +21,7 @@ from tests.simulation.world import SimulatedWorld
 
 
 def act(world: SimulatedWorld, move: m.AnyMove) -> None:
-    """Do it; the world is at rest before, and need not be after."""
+    """Do it; the world need not be at rest, neither before nor after."""
     match move:
         case m.Reshape() | m.ThereAndBack() | m.InvalidShape():
             _offer(world, move)
@@ -39,8 +39,7 @@ def act(world: SimulatedWorld, move: m.AnyMove) -> None:
             for _ in range(move.steps):
                 world.pump()
         case m.KillExecutor():
-            world.cluster.drive()
-            world.kill_executor(move.nth)
+            world.doom(move.nth)
         case m.Poke():
             _poke(world, move.what)
         case m.Mood():
@@ -59,8 +58,6 @@ def _offer(world: SimulatedWorld, move: m.Reshape | m.ThereAndBack | m.InvalidSh
     match move:
         case m.Reshape():
             _reshape(world, move.shape, move.generations)
-            if not move.settles:
-                world.cluster.drive()
         case m.ThereAndBack():
             _there_and_back(world, move)
         case m.InvalidShape():
@@ -76,6 +73,7 @@ def _reshape(world: SimulatedWorld, drawn: m.ShapeDraw, generations: int) -> Non
 
 
 def _there_and_back(world: SimulatedWorld, move: m.ThereAndBack) -> None:
+    world.cluster.drive()
     before = world.cluster.desired
     _reshape(world, move.shape, 1)
     if move.between is not None:
@@ -85,9 +83,10 @@ def _there_and_back(world: SimulatedWorld, move: m.ThereAndBack) -> None:
 
 
 def _offer_invalid(world: SimulatedWorld, fault: str) -> None:
+    world.cluster.drive()
     accepted = world.cluster.desired
     world.cluster.tell(UpdateDesired(shapes.invalid(fault, accepted)))  # type: ignore[arg-type]
-    world.settle()
+    world.cluster.drive()
     found = world.cluster.desired
     assert found is accepted, f"a shape with the fault {fault!r} was accepted: {found}"
 

@@ -11,6 +11,7 @@ from loguru import logger
 from msgspec import Struct
 
 from tests.simulation import covered
+from tests.simulation.record import digested
 from tests.simulation.report import Totals, failure_text
 from tests.simulation.running import Mode, Outcome, run
 from tests.simulation.schedule import draw
@@ -26,6 +27,8 @@ class Task(Struct, frozen=True):
     seed: int
     mode: Mode
     nodes: int | None
+    digest: bool
+    """With the fingerprint of the trace."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -42,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
         return covered.show(first, asked.seeds, asked.workers, others)
     said = f"seeds {first} to {first + asked.seeds - 1}, modes {', '.join(modes)}"
     tasks = (
-        Task(seed, mode, asked.nodes)
+        Task(seed, mode, asked.nodes, asked.digest)
         for seed in range(first, first + asked.seeds)
         for mode in modes
     )
@@ -69,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--workers", type=int, default=1, help="processes (1)")
     add("--mode", choices=[mode.value for mode in Mode], help="one mode only")
     add("--coverage", action="store_true", help="and show which branches of decider/ were reached")
+    add("--digest", action="store_true", help="and print the fingerprint of all traces together")
     add("--seed", type=int, help="this one alone")
     add("--keep", help="with --seed: only these moves and faults, by name, between commas")
     return parser
@@ -134,4 +138,5 @@ def _prepare() -> None:
 
 
 def _live(task: Task) -> Outcome:
-    return run(draw(task.seed, task.nodes), task.mode)
+    life = draw(task.seed, task.nodes)
+    return digested(life, task.mode) if task.digest else run(life, task.mode)

@@ -50,6 +50,13 @@ REPLIES = (
 )  # fmt: skip
 """What can become of an operation's result on its way to the driver."""
 
+OTHERS = (
+    "provider: no capacity", "provider: throttled", "provider: does not show it yet",
+    "provider: cannot be reached yet", "executor: killed between two messages",
+    "listing: disputed by the swarm", "listing: a lease is missing",
+)  # fmt: skip
+"""What follows from a world's settings and moves, and is only counted."""
+
 NEWS = ("lost", "late", "doubled")
 SUBMISSIONS = ("refused", "answered at once")
 
@@ -77,6 +84,10 @@ class Faults:
         self.counts[f"{kind}: {what}"] += 1
         return what
 
+    def count(self, kind: str) -> None:
+        """Something went wrong that nobody decides call by call."""
+        self.counts[kind] += 1
+
 
 def every_kind() -> list[str]:
     """Every kind of fault of calls and messages that there is."""
@@ -85,4 +96,4 @@ def every_kind() -> list[str]:
     replies = [f"result: {what}" for what in REPLIES]
     news = [f"news: {what}" for what in NEWS]
     submissions = [f"submission: {what}" for what in SUBMISSIONS]
-    return sorted({*calls, *fates, *replies, *news, *submissions})
+    return sorted({*calls, *fates, *replies, *news, *submissions, *OTHERS})

@@ -49,5 +49,7 @@ class Life(Struct, frozen=True):
     """Calls may take time."""
     takes_turns: bool
     """Driver and executors run message by message; otherwise each until it has nothing to do."""
+    at_once: frozenset[str]
+    """The moves after which nothing comes to rest before the next one."""
     rates: Rates
     moves: tuple[AnyMove, ...]

@@ -42,7 +42,6 @@ class Reshape(Move, frozen=True, tag=True):
 
     shape: ShapeDraw
     generations: int
-    settles: bool
 
 
 class ThereAndBack(Move, frozen=True, tag=True):

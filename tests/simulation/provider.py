@@ -19,6 +19,7 @@ from cluster_reconciler.messages import (
     LeaseAbsent,
     LeaseCreated,
     LeaseFacts,
+    LogicalNodeSpec,
     ProviderKind,
     ProviderLeaseId,
 )
@@ -58,6 +59,9 @@ class World(Protocol):
     def late_effect(self, provider: MemoryProvider, effect: Callable[[], object]) -> None:
         """The effect comes after the call has ended."""
 
+    def note(self, kind: str) -> None:
+        """Something goes wrong that the provider's settings bring about."""
+
     def remember(self, context: BootstrapContext) -> None:
         """A session is about to be started."""
 
@@ -74,6 +78,32 @@ class SimulatedProvider(MemoryProvider):
         super().__init__(kind, now=now, settle_time=settle_time, history_max=1_000)
         self.script: FaultyScript = FaultyScript(world, self)
         self._world = world
+
+    def create_lease(self, identity: AttemptIdentity, spec: LogicalNodeSpec) -> LeaseCreated:
+        """See `Provider`."""
+        try:
+            return super().create_lease(identity, spec)
+        except ProviderError as error:
+            for kind in ("no capacity", "throttled"):
+                if str(error).startswith(kind):
+                    self._world.note(f"provider: {kind}")
+            raise
+
+    def find_lease(self, identity: AttemptIdentity) -> LeaseCreated | None:
+        """See `Provider`."""
+        found = super().find_lease(identity)
+        if found is None and self.world.leases_of(identity):
+            self._world.note("provider: does not show it yet")
+        return found
+
+    def lookup_endpoint(
+        self, identity: AttemptIdentity, lease: LeaseFacts
+    ) -> EndpointLookup | LeaseAbsent:
+        """See `Provider`."""
+        found = super().lookup_endpoint(identity, lease)
+        if found == EndpointLookup():
+            self._world.note("provider: cannot be reached yet")
+        return found
 
     def start_bootstrap(self, session: BootstrapSessionSpec, context: BootstrapContext) -> None:
         """See `Provider`."""

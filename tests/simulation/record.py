@@ -3,12 +3,12 @@
 from hashlib import blake2b
 
 import msgspec
-from loguru import logger
+from msgspec.structs import replace
 
 from cluster_reconciler.actors.mailbox import MailboxRecord
 from cluster_reconciler.actors.trace import SubmitAnswer
-from tests.simulation.running import Mode, run
-from tests.simulation.schedule import draw
+from tests.simulation.life import Life
+from tests.simulation.running import Mode, Outcome, run
 
 _encode = msgspec.msgpack.Encoder(order="deterministic", enc_hook=repr).encode
 
@@ -48,9 +48,8 @@ def _written(message: object) -> bytes:
         return repr(message).encode("utf-8", "backslashreplace")
 
 
-def digest_of(seed: int, mode: Mode, nodes: int | None = None) -> str:
-    """The fingerprint of a whole life, and how many messages it had."""
-    logger.disable("cluster_reconciler")
+def digested(life: Life, mode: Mode) -> Outcome:
+    """Run the life, with the fingerprint of its whole trace."""
     trace = TraceDigest()
-    run(draw(seed, nodes), mode, trace=trace.take)
-    return f"{trace.hex}-{trace.messages}"
+    outcome = run(life, mode, trace=trace.take)
+    return replace(outcome, digest=f"{trace.hex}-{trace.messages}")

@@ -5,6 +5,7 @@ It runs nothing.
 
 from collections import Counter
 from collections.abc import Iterable
+from hashlib import blake2b
 
 from tests.simulation import moves as m
 from tests.simulation.faults import every_kind
@@ -29,6 +30,8 @@ class Totals:
         self.longest: Outcome | None = None
         """The life that came closest to its bound."""
 
+        self._digests: dict[tuple[int, str], str] = {}
+
     def add(self, outcome: Outcome) -> None:
         """One more."""
         self.lives[outcome.mode] += 1
@@ -37,6 +40,8 @@ class Totals:
         self.messages += outcome.messages
         self.virtual_seconds += outcome.virtual_seconds
         self.counts.update(outcome.counts)
+        if outcome.digest:
+            self._digests[outcome.life.seed, outcome.mode] = outcome.digest
         if outcome.claim:
             self.claims[outcome.claim] += 1
         if _share(outcome) > _share(self.longest):
@@ -69,6 +74,9 @@ class Totals:
                 f"closest to its bound: {self.longest.converged_after:,.0f} s of "
                 f"{self.longest.bound:,.0f} s (seed {self.longest.life.seed})"
             )
+        if self._digests:
+            whole = repr(sorted(self._digests.items())).encode()
+            yield f"all traces: {blake2b(whole, digest_size=16).hexdigest()}"
         yield from (f"NEVER SEEN: {kind}" for kind in self.missing())
         yield f"failures: {self.failures}"
 

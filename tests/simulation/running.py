@@ -57,6 +57,8 @@ class Outcome(Struct, frozen=True):
     converged_after: float | None = None
     bound: float | None = None
     claim: str = ""
+    digest: str = ""
+    """Of its whole trace, where that was asked for."""
 
 
 def run(
@@ -81,11 +83,11 @@ def run(
             if moves is not None and move.name not in moves:
                 continue
             doing = move.name
-            _one_move(world, move)
-            oracle.check()
+            _one_move(world, oracle, move)
             counts[f"move: {type(move).__name__}"] += 1
             done += 1
         doing = "after the moves"
+        world.settle()
         if mode is Mode.LIVENESS:
             found = liveness.show(world)
         else:
@@ -112,10 +114,14 @@ def run(
     )
 
 
-def _one_move(world: SimulatedWorld, move: AnyMove) -> None:
-    world.run((world.life.start - world.now) + timedelta(seconds=move.at))
+def _one_move(world: SimulatedWorld, oracle: Oracle, move: AnyMove) -> None:
+    wait = (world.life.start - world.now) + timedelta(seconds=move.at)
+    if wait > timedelta(0):
+        world.run(wait)
     act(world, move)
-    world.settle()
+    if move.name not in world.life.at_once:
+        world.settle()
+        oracle.check()
 
 
 def _story(world: SimulatedWorld, text: str) -> tuple[str, ...]:

@@ -64,6 +64,7 @@ def draw(seed: int, nodes: int | None = None) -> Life:
         grace=chance.pick("grace", (0.0, 1.0, 20.0)),
         slow_calls=chance.hit("slow", 250),
         takes_turns=chance.hit("turns", 500),
+        at_once=frozenset(move.name for move in drawn if chance.hit(f"{move.name}/at once", 250)),
         rates=_rates(chance),
         moves=tuple(drawn),
     )
@@ -157,9 +158,7 @@ def _move(chance: Chance, name: str, at: float, providers: int, nodes: int | Non
         return _shape(chance, f"{name}/shape", providers, nodes)
 
     makers: dict[str, Callable[[], m.AnyMove]] = {
-        "reshape": lambda: m.Reshape(
-            name, at, shape(), 1 + below("by", 3), below("settles", 3) > 0
-        ),
+        "reshape": lambda: m.Reshape(name, at, shape(), 1 + below("by", 3)),
         "and back": lambda: m.ThereAndBack(
             name, at, shape(), chance.pick(f"{name}/between", (None, 0.0, 0.3, 20.0))
         ),

@@ -72,6 +72,7 @@ class SimulatedWorld(SteppingWorld):
         self.dispatched: list[tuple[str, OperationKind]] = []
         """The node and kind of every effect that the driver has submitted."""
         self._provider_of: dict[AttemptIdentity, MemoryProvider] = {}
+        self._dooms: list[int] = []
         self.wake_lost = False
         """A timer was lost, and no pass has set another one since."""
         kinds = [ProviderKind(draw.kind) for draw in life.providers]
@@ -113,6 +114,16 @@ class SimulatedWorld(SteppingWorld):
         """So long, or until the last moment, whichever comes first."""
         wait = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
         return max(timedelta(0), min(wait, LAST_MOMENT - self.now))
+
+    def doom(self, nth: int) -> None:
+        """The next executor that has something to do dies instead of doing it."""
+        self._dooms.append(nth)
+
+    def pump(self) -> bool:
+        """See `SteppingWorld`."""
+        if self._dooms and self.kill_executor(self._dooms[0]):
+            self._dooms.pop(0)
+        return super().pump()
 
     def round(self) -> bool:
         """See `SteppingWorld`; in some lives driver and executors take turns by the message."""
@@ -212,6 +223,10 @@ class SimulatedWorld(SteppingWorld):
         if identity in self.live:
             self.excused.add(identity)
 
+    def note(self, kind: str) -> None:
+        """See `provider.World`."""
+        self.faults.count(kind)
+
     def remember(self, context: BootstrapContext) -> None:
         """See `provider.World`."""
         self._contexts.setdefault(context.identity.node, []).append(context)
@@ -252,6 +267,8 @@ class SimulatedWorld(SteppingWorld):
         if isinstance(message, NodeObserved):
             self.observed(message)
             return
+        if message.error is not None and "killed" in message.error.reason:
+            self.faults.count("executor: killed between two messages")
         attempt, sequence = message.operation.attempt, message.operation.sequence
         name = f"result:{message.node}:{self.life_number(message.node, attempt)}:{sequence}"
         what = self.faults.decide(name, "result", self.life.rates.replies, REPLIES)
@@ -300,7 +317,7 @@ class SimulatedWorld(SteppingWorld):
             known=lambda: self._known(provider),
             is_alive=self.swarm.is_alive,
             lost=self._missing,
-            warn=lambda _topic, _text: None,
+            warn=self._warned,
         )
 
         def ask() -> None:
@@ -317,7 +334,12 @@ class SimulatedWorld(SteppingWorld):
             if node.record.lease is not None and node.record.desired.provider == provider.kind
         ]
 
+    def _warned(self, topic: str, text: str | None) -> None:
+        if text is not None and topic.startswith("dispute"):
+            self.faults.count("listing: disputed by the swarm")
+
     def _missing(self, identity: AttemptIdentity, reason: str) -> None:
+        self.faults.count("listing: a lease is missing")
         self.observed(NodeObserved(identity.node, identity.attempt, NodeLost(reason)))
 
 
