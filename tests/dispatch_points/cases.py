@@ -21,6 +21,22 @@ FAULTS: tuple[Fault, ...] = (*REPLIES, *CALLS, *TRIGGERS, *SHAPES, *NODES)
 PAIRED = ("one-node", "shutdown-while-booting", "ambiguous-create-cleaned-up")
 """The shortest scenarios: every operation, adopt-only starts and look-ups excepted."""
 
+FIXED: dict[tuple[OperationKind, bool], tuple[str, ...]] = {
+    (OperationKind.CREATE_LEASE, False): ("ambiguous-start-cleaned-up/1",),
+    (OperationKind.CREATE_LEASE, True): ("create-that-made-nothing-cleaned-up/2",),
+    (OperationKind.LOOKUP_ENDPOINT, False): ("endpoint-later/2",),
+    (OperationKind.START_BOOTSTRAP, False): ("endpoint-later/6", "ambiguous-start-cleaned-up/2"),
+    (OperationKind.START_BOOTSTRAP, True): ("ambiguous-start-cleaned-up/3",),
+    (OperationKind.BOOTSTRAP_CONVERGENCE_OBSERVED, False): (
+        "endpoint-later/7",
+        "destroy-takes-long/3",
+    ),
+    (OperationKind.CANCEL_BOOTSTRAP, False): ("ambiguous-start-cleaned-up/4", "session-fails/3"),
+    (OperationKind.DESTROY_LEASE, False): ("session-fails/4",),
+}
+"""The points of the suite: at one of them each fault finds something to strike at, if it ever does
+at such an operation."""
+
 
 class Case(Struct, frozen=True):
     """One scenario, and the faults that are planted in it."""
@@ -45,6 +61,17 @@ def singles(scenario: str) -> Iterator[Case]:
         for fault in FAULTS:
             if fault.fits(point):
                 yield Case(scenario, (Plant(point, fault),))
+
+
+def fixed_cases(kind: OperationKind, *, adopt_only: bool) -> Iterator[tuple[Case, ...]]:
+    """For every fault that fits the operation, its cases at the points of the suite."""
+    points = []
+    for place in FIXED[kind, adopt_only]:
+        scenario, _, number = place.partition("/")
+        points.append((scenario, bare(scenario).points[int(number) - 1]))
+    for fault in FAULTS:
+        if fault.fits(points[0][1]):
+            yield tuple(Case(scenario, (Plant(point, fault),)) for scenario, point in points)
 
 
 def seconds(first: Case, needs: Needs) -> Iterator[Case]:

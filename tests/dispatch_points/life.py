@@ -166,8 +166,15 @@ def _no_false_alarm(world: PointWorld, base: Needs | None) -> None:
         most = max(1, base.machines.get(node, 0)) + machines
         made = world.machines(node)
         assert made <= most, f"{node} has used {made} machines, at most {most} by rule"
-    _not_told(world, EventKind.FAILED, base.failed + sum(grant.failed for grant in granted))
-    _not_told(world, EventKind.RETRY, base.retries + sum(grant.retries for grant in granted))
+    failed = base.failed + sum(grant.failed for grant in granted)
+    retries = base.retries + sum(grant.retries for grant in granted)
+    _not_told(world, EventKind.FAILED, failed)
+    _not_told(world, EventKind.RETRY, retries)
+    if not failed + retries:
+        blamed = [
+            node for node in world.cluster.status().nodes if node.last_error or node.last_failure
+        ]
+        assert not blamed, f"status speaks of failures: {blamed}"
 
 
 def _not_told(world: PointWorld, kind: EventKind, most: int) -> None:

@@ -116,6 +116,12 @@ def on_two_providers() -> PointWorld:
     return PointWorld((nodes(1), nodes(1, provider=OTHER)), providers=providers)
 
 
+def lost_start_and_slow_destroy(provider: MemoryProvider) -> None:
+    """The session runs unseen; its machine is not gone at the first word."""
+    provider.script.start("g-0", 1).lose_reply()
+    provider.script.destroy("g-0", 1).unfinished()
+
+
 def made_and_refused_for_good(_call: Call, effect: Effect) -> object:
     """The machine is made, and the token is refused for good."""
     effect()
@@ -185,7 +191,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         "ambiguous-start-cleaned-up",
-        joining_late(lambda provider: provider.script.start("g-0", 1).lose_reply()),
+        joining_late(lost_start_and_slow_destroy),
         (until_ambiguous, want(), converge),
     ),
     Scenario(
