@@ -1,5 +1,7 @@
 """One plan for the whole cluster (spec §6, §8; design rules 3, 4, 6, 28; L2)."""
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 from msgspec.structs import replace
@@ -40,9 +42,12 @@ from tests.decider_words import (
     handing_over,
     joined,
     leased,
+    looking_up,
     new,
+    reachable,
     ready,
     shape,
+    starting,
     state_of,
     with_failures,
 )
@@ -273,6 +278,18 @@ def test_rule_28_a_lowered_limit_takes_nothing_back_and_lets_nothing_new_go(wait
     plan = reconcile(cluster_of(desired, *nodes), desired, T0)
 
     assert (plan.actions, plan.held_back) == ((), tuple(f"g-{3 + n}" for n in range(waiting)))
+
+
+@pytest.mark.parametrize("out", [creating, looking_up, starting])
+@pytest.mark.parametrize("wants", [new, leased, reachable])
+def test_rule_28_every_acquiring_operation_takes_the_same_places(
+    out: Callable[[], ManagedNode], wants: Callable[[], ManagedNode]
+) -> None:
+    desired = shape(group(count=2), limits={"memory": 1})
+
+    plan = reconcile(cluster_of(desired, out(), wants()), desired, T0)
+
+    assert (plan.actions, plan.held_back) == ((), ("g-1",))
 
 
 def test_rule_28_what_is_out_counts_wherever_its_node_stands() -> None:
