@@ -14,6 +14,7 @@ from tests.dispatch_points.cases import FAULTS, FIXED, Case, case_named, fixed_c
 from tests.dispatch_points.life import bare
 from tests.dispatch_points.planting import Family, Where
 from tests.dispatch_points.scenarios import SCENARIOS
+from tests.dispatch_points.world import Point
 
 KINDS = sorted(kinds())
 ENDED = (Where.ANSWERED, Where.UNDERWAY)
@@ -72,13 +73,12 @@ def test_the_scenarios_reach_every_operation_also_where_it_only_adopts() -> None
 
 def test_every_fault_stands_at_every_operation_that_it_fits() -> None:
     # given what the suite enumerates, at points of the operations that they are said to be of
-    enumerated, points = set(), []
+    enumerated: set[tuple[OperationKind, bool, str]] = set()
+    points: list[Point] = []
     for kind, adopt_only in KINDS:
         for cases in fixed_cases(kind, adopt_only=adopt_only):
             enumerated.add((kind, adopt_only, cases[0].plants[0].fault.name))
-            places |= {
-                (case.plants[0].point.kind, case.plants[0].point.adopt_only) for case in cases
-            }
+            points += [case.plants[0].point for case in cases]
 
     # then it is all that can be, and a new operation or fault would be missed here
     assert enumerated == {
@@ -86,7 +86,7 @@ def test_every_fault_stands_at_every_operation_that_it_fits() -> None:
         for scenario in SCENARIOS
         for point in bare(scenario.name).points
         for fault in FAULTS
-        if (fault.fits(point) and not point.looks) or (point.adopt_only and fault.fits(point))
+        if fault.fits(point) and (point.adopt_only or not point.looks)
     }
     assert sorted({(point.kind, point.adopt_only) for point in points}) == KINDS == sorted(FIXED)
     assert {fault.family for fault in FAULTS} == set(Family)
