@@ -49,7 +49,8 @@ class Life(Struct, frozen=True):
     """Calls may take time."""
     takes_turns: bool
     """Driver and executors run message by message; otherwise each until it has nothing to do."""
-    at_once: frozenset[str]
-    """The moves after which nothing comes to rest before the next one."""
+    halfway: dict[str, int]
+    """The moves after which nothing comes to rest: the next one is made at the same moment, after
+    so many messages."""
     rates: Rates
     moves: tuple[AnyMove, ...]

@@ -119,7 +119,9 @@ def _one_move(world: SimulatedWorld, oracle: Oracle, move: AnyMove) -> None:
     if wait > timedelta(0):
         world.run(wait)
     act(world, move)
-    if move.name not in world.life.at_once:
+    if move.name in world.life.halfway:
+        world.take_turns(world.life.halfway[move.name])
+    else:
         world.settle()
         oracle.check()
 

@@ -22,6 +22,8 @@ INVALID_RETRIES: dict[str, dict[str, object]] = {
 }
 LONGEST_ABSENCE = 90.0
 """Seconds; of a node that was said to be lost and comes back."""
+STEPS_MAX = 12
+"""Fewer messages than this are handled before a move that comes halfway through another's work."""
 MOVES_MIN, MOVES_MAX = 2, 20
 NEWS = (
     "join", "join", "closed", "failed", "stage back", "stage on", "output", "output back",
@@ -43,9 +45,13 @@ def draw(seed: int, nodes: int | None = None) -> Life:
     providers = _providers(chance)
     count = MOVES_MIN + chance.below("moves", MOVES_MAX - MOVES_MIN + 1)
     at, drawn = 0.0, []
+    halfway: dict[str, int] = {}
     for number in range(1, count + 1):
         name = f"m{number}"
-        at = round(at + chance.pick(f"{name}/gap", GAPS), 3)
+        if f"m{number - 1}" not in halfway:
+            at = round(at + chance.pick(f"{name}/gap", GAPS), 3)
+        if chance.hit(f"{name}/halfway", 300):
+            halfway[name] = chance.below(f"{name}/steps", STEPS_MAX)
         drawn.append(_move(chance, name, at, len(providers), nodes))
     end = chance.hit("end of time", 12)
     return Life(
@@ -64,7 +70,7 @@ def draw(seed: int, nodes: int | None = None) -> Life:
         grace=chance.pick("grace", (0.0, 1.0, 20.0)),
         slow_calls=chance.hit("slow", 250),
         takes_turns=chance.hit("turns", 500),
-        at_once=frozenset(move.name for move in drawn if chance.hit(f"{move.name}/at once", 250)),
+        halfway=halfway,
         rates=_rates(chance),
         moves=tuple(drawn),
     )

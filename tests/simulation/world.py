@@ -125,6 +125,13 @@ class SimulatedWorld(SteppingWorld):
             self._dooms.pop(0)
         return super().pump()
 
+    def take_turns(self, count: int) -> None:
+        """So many times one message of the driver, and one of an executor."""
+        for _ in range(count):
+            if self.cluster.depth:
+                self.cluster.step()
+            self.pump()
+
     def round(self) -> bool:
         """See `SteppingWorld`; in some lives driver and executors take turns by the message."""
         if not self.life.takes_turns:
