@@ -19,10 +19,10 @@ An attempt that is over and has left nothing, neither a machine nor an operation
 by nothing: so attempts need no bound.
 """
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import assert_never
 
-from cluster_reconciler.decider import ManagedNode, later
+from cluster_reconciler.decider import ManagedNode, ProgressWait, later
 from cluster_reconciler.executors.adoption import Holding
 from cluster_reconciler.executors.ledger import OperationState
 from cluster_reconciler.messages import (
@@ -127,65 +127,68 @@ def moments(place: Place) -> list[datetime]:
     return sorted(due for due in ahead if due is not None and due > place.now)
 
 
-class _Names:
-    """Sessions, by the order in which they are met."""
-
-    def __init__(self) -> None:
-        self._known: dict[object, int] = {}
-
-    def __call__(self, session: object) -> int:
-        if session is None:
-            return 0
-        return self._known.setdefault(session, len(self._known) + 1)
-
-
-class _Ranks:
-    """Moments, by how far they lie ahead, or by their order alone."""
+class _Form:
+    """One form in the making: the numbers so far, and what names and moments are told as."""
 
     def __init__(self, place: Place, setting: Setting) -> None:
-        ahead = moments(place)
-        if setting.order_only:
-            self._rank = {due: at + 2 for at, due in enumerate(ahead)}
-        else:
-            self._rank = {due: (due - place.now) // _SECOND + 2 for due in ahead}
+        self.told: list[int] = []
+        self.now = place.now
+        self.order = (
+            {due: at + 2 for at, due in enumerate(moments(place))} if setting.order_only else None
+        )
+        self.names: dict[object, int] = {}
+        """Sessions, by the order in which they are met; anew for each attempt."""
 
-    def __call__(self, due: datetime | None) -> int:
+    def name(self, session: object) -> int:
+        """0: none."""
+        if session is None:
+            return 0
+        return self.names.setdefault(session, len(self.names) + 1)
+
+    def rank(self, due: datetime | None) -> int:
         """0: none; 1: due; above: when it will be."""
-        return 0 if due is None else self._rank.get(due, 1)
+        return 0 if due is None else self.wait(due)
 
     def wait(self, due: datetime | None) -> int:
         """The same for a wait: none is as good as one that is over."""
-        return 1 if due is None else self._rank.get(due, 1)
+        if due is None or due <= self.now:
+            return 1
+        if self.order is not None:
+            return self.order[due]
+        return (due - self.now) // _SECOND + 2
 
 
 def canonical(place: Place, setting: Setting) -> bytes:
     """See the module."""
-    rank = _Ranks(place, setting)
+    form = _Form(place, setting)
+    told = form.told
     sides = {side.identity.attempt: side for side in place.sides}
     things = {identity.attempt: thing for identity, thing in place.things}
-    told: list[int] = [max(place.faults_left + 1, 0)]
     shape = setting.shapes[place.wanted]
+    told.append(max(place.faults_left + 1, 0))
     if not place.nodes:
         told.append(1 if shape.nodes else 0)
-    at_attempt = {node.attempt for _, node in place.nodes}
     for node_id, node in place.nodes:
-        name = _Names()
-        told.extend((255, hash_free(node_id), _wanted(place, shape.nodes.get(node_id), node)))
-        told.extend(_of_node(node, rank, name))
-        side = sides.get(node.attempt)
-        told.extend(_of_thing(things.get(node.attempt, NOTHING), name))
+        form.names = {}
+        wanted = _wanted(place, shape.nodes.get(node_id), node)
+        told += (255, int(node_id.rpartition("-")[2]), wanted)
+        _add_node(form, node)
+        _add_thing(form, things.pop(node.attempt, NOTHING))
+        side = sides.pop(node.attempt, None)
         if side is not None:
-            told.extend(_of_side(side, node, rank, name))
+            _add_side(form, side, node)
         for result in place.unread:
             if result.operation.attempt == node.attempt:
-                told.extend((251, *_of_result(result, name)))
-    told.extend(_among(place))
-    for attempt in sorted((sides.keys() | things.keys()) - at_attempt):
-        name = _Names()
+                told.append(251)
+                _add_result(form, result)
+    if len(place.nodes) > 1:
+        _add_turns(form, place)
+    for attempt in sorted(sides.keys() | things.keys()):
+        form.names = {}
         told.append(254)
-        told.extend(_of_thing(things.get(attempt, NOTHING), name))
+        _add_thing(form, things.get(attempt, NOTHING))
         if attempt in sides:
-            told.extend(_of_side(sides[attempt], None, rank, name))
+            _add_side(form, sides[attempt], None)
     return bytes(told)
 
 
@@ -198,95 +201,96 @@ def _wanted(place: Place, spec: LogicalNodeSpec | None, node: ManagedNode) -> in
     return node.intent is NodeIntent.ACTIVE and spec == node.record.desired
 
 
-def hash_free(node_id: str) -> int:
-    """A node's number: what stands behind the last dash."""
-    return int(node_id.rpartition("-")[2])
+def _add_turns(form: _Form, place: Place) -> None:
+    """In which order the nodes get places (design rule 28)."""
+    first, second = (node for _, node in place.nodes)
+    for one, other in (
+        (first.retry.consecutive_failures, second.retry.consecutive_failures),
+        (first.next_operation_sequence, second.next_operation_sequence),
+    ):
+        form.told.append((one > other) - (one < other) + 1)
 
 
-def _among(place: Place) -> Iterator[int]:
-    """In which order nodes get places (design rule 28)."""
-    if len(place.nodes) < 2:
-        return
-    turns = [
-        (node.retry.consecutive_failures, node.next_operation_sequence) for _, node in place.nodes
-    ]
-    for at in (0, 1):
-        first, second = turns[0][at], turns[1][at]
-        yield (first > second) - (first < second) + 1
-
-
-def _of_node(node: ManagedNode, rank: _Ranks, name: _Names) -> Iterator[int]:
+def _add_node(form: _Form, node: ManagedNode) -> None:
     record, retry, pending = node.record, node.retry, node.pending
-    facts, joined = record.bootstrap, record.swactor
-    dues = deadlines(node)
-    yield from (rank(dues[0]), rank.wait(dues[1]), rank.wait(dues[2]))
-    yield from (rank(dues[3]), rank(dues[4]), rank.wait(dues[5]))
+    facts, joined, active = record.bootstrap, record.swactor, node.active_bootstrap
     deleting = node.intent is NodeIntent.DELETING
-    yield (
+    dues = deadlines(node)
+    form.told += (
+        form.rank(dues[0]),
+        form.wait(dues[1]),
+        form.wait(dues[2]),
+        form.rank(dues[3]),
+        form.rank(dues[4]),
+        form.wait(dues[5]),
         deleting
         + 2 * record.ready
         + 4 * (record.failed_at is not None)
         + 8 * (record.lease is not None)
-        + 16 * (record.connection is not None and not deleting)
+        + 16 * (record.connection is not None and not deleting),
+        0 if deleting and record.stage is not NodeStage.DESTROYED else _STAGE[record.stage],
+        form.name(active),
+        0
+        if active is None or facts is None
+        else _SESSION_STAGE[facts.last_stage] * 16 + _SESSION_STAGE[facts.furthest_stage],
+        0 if joined is None or deleting else 1 + (joined.handed_off_at is not None),
+        0 if pending is None else _KIND[pending.kind] * 2 + pending.adopt_only,
+        (retry.ambiguous_operation is not None) + 2 * (node.cancel_failures > 0),
+        0 if node.progress is None else 1 + (node.progress.wait is ProgressWait.JOIN),
+        min(retry.consecutive_failures, COUNTED),
+        min(node.failures_before_ready, COUNTED) if record.ready else 0,
+        len(node.kept),
     )
-    gone = record.stage is NodeStage.DESTROYED
-    yield _STAGE[record.stage] if gone or not deleting else 0
-    yield name(node.active_bootstrap)
-    if node.active_bootstrap is not None and facts is not None:
-        yield _SESSION_STAGE[facts.last_stage] * 16 + _SESSION_STAGE[facts.furthest_stage]
-    yield 0 if joined is None or deleting else 1 + (joined.handed_off_at is not None)
-    yield 0 if pending is None else _KIND[pending.kind] * 2 + pending.adopt_only
-    yield (retry.ambiguous_operation is not None) + 2 * (node.cancel_failures > 0)
-    yield 0 if node.progress is None else 1 + (node.progress.wait.value == "join")
-    yield min(retry.consecutive_failures, COUNTED)
-    yield min(node.failures_before_ready, COUNTED) if record.ready else 0
     if node.kept:
-        yield 253
-        yield from sorted(_of_news(seen, name) for seen in node.kept)
+        form.told += sorted(_of_news(form, seen) for seen in node.kept)
 
 
-def _of_news(seen: SessionObservation, name: _Names) -> int:
+def _of_news(form: _Form, seen: SessionObservation) -> int:
     if isinstance(seen, BootstrapObserved):
-        return name(seen.session_id) * 32 + 8 + _SESSION_STAGE[seen.stage]
-    return name(seen.session_id) * 32 + _NEWS[type(seen)]
+        return form.name(seen.session_id) * 32 + 8 + _SESSION_STAGE[seen.stage]
+    return form.name(seen.session_id) * 32 + _NEWS[type(seen)]
 
 
-def _of_thing(thing: Thing, name: _Names) -> Iterator[int]:
-    yield min(thing.machines, 2) + 4 * thing.alive + 8 * _LATE[thing.late] + 32 * thing.doubled
-    yield name(thing.session)
-    yield name(thing.late_session)
+def _add_thing(form: _Form, thing: Thing) -> None:
+    form.told += (
+        min(thing.machines, 2) + 4 * thing.alive + 8 * _LATE[thing.late] + 32 * thing.doubled,
+        form.name(thing.session),
+        form.name(thing.late_session),
+    )
 
 
-def _of_side(side: Side, node: ManagedNode | None, rank: _Ranks, name: _Names) -> Iterator[int]:
+def _add_side(form: _Form, side: Side, node: ManagedNode | None) -> None:
     lease_window, session_window = windows(side)
-    yield 252
-    yield _of_holding(side.lease)
     lease = side.lease.known
-    yield 0 if lease is None else 1 + (lease.endpoint is not None)
-    yield rank(lease_window)
-    yield _of_holding(side.session)
-    yield name(side.session.known)
-    yield rank(session_window)
-    yield _of_done(side, node)
-    yield 250
+    form.told += (
+        252,
+        _of_holding(side.lease),
+        0 if lease is None else 1 + (lease.endpoint is not None),
+        form.rank(lease_window),
+        _of_holding(side.session),
+        form.name(side.session.known),
+        form.rank(session_window),
+        _of_done(side, node) if side.done else 0,
+    )
     pending = node.pending.id if node is not None and node.pending is not None else None
     for operation in (side.running, side.waiting, side.answered):
         if operation is None:
-            yield 0
+            form.told.append(0)
             continue
-        command = operation.effect.command
-        yield _KIND[kind_of(command)] * 2 + is_adopt_only(command)
-        yield (
+        command, call = operation.effect.command, operation.call
+        asked = call in _LOOKS and _settled(
+            operation, session_window if call == "find_bootstrap" else lease_window
+        )
+        form.told += (
+            _KIND[kind_of(command)] * 2 + is_adopt_only(command),
             _STATE[operation.state]
             + 4 * operation.expired
             + 8 * operation.acted
             + 16 * (operation.effect.operation == pending)
+            + 32 * asked,
+            form.name(getattr(command, "session_id", None)),
+            _CALL[call],
         )
-        yield name(getattr(command, "session_id", None))
-        yield _CALL[operation.call]
-        if operation.call in _LOOKS:
-            window = session_window if operation.call == "find_bootstrap" else lease_window
-            yield _settled(operation, window)
 
 
 def _of_done(side: Side, node: ManagedNode | None) -> int:
@@ -317,25 +321,29 @@ def _of_holding(holding: Holding[LeaseCreated] | Holding[BootstrapSessionId]) ->
     )
 
 
-def _of_result(result: ExecutorResult, name: _Names) -> Iterator[int]:
-    if result.error is not None:
-        yield 100 + _DISPOSITION[result.error.disposition] * 2 + result.error.not_run
-    else:
-        assert result.outcome is not None, f"{result}: says nothing"
-        yield from _of_outcome(result.outcome, name)
+def _add_result(form: _Form, result: ExecutorResult) -> None:
+    error, outcome = result.error, result.outcome
+    if error is not None:
+        form.told.append(100 + _DISPOSITION[error.disposition] * 2 + error.not_run)
+        return
+    assert outcome is not None, f"{result}: says nothing"
+    form.told += (_OUTCOME[type(outcome)], _of_outcome(form, outcome))
 
 
-def _of_outcome(outcome: OperationOutcome, name: _Names) -> Iterator[int]:
-    yield _OUTCOME[type(outcome)]
+def _of_outcome(form: _Form, outcome: OperationOutcome) -> int:
     match outcome:
         case LeaseCreated(_, endpoint) | EndpointLookup(endpoint):
-            yield endpoint is not None
+            return endpoint is not None
         case LeaseAbsent(conclusive) | BootstrapAbsent(conclusive):
-            yield conclusive
+            return conclusive
         case LeaseDestroyed(confirmed):
-            yield confirmed
+            return confirmed
         case BootstrapStarted(session_id):
-            yield name(session_id)
+            return form.name(session_id)
+        case BootstrapConvergenceAccepted() | BootstrapCancelled():
+            return 0
+        case _:
+            assert_never(outcome)
 
 
 def identity_of(place: Place, setting: Setting, node: ManagedNode) -> AttemptIdentity:

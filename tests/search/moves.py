@@ -103,16 +103,14 @@ def _state(rig: Rig, place: Place) -> ClusterState:
 
 def _mailbox(rig: Rig, place: Place) -> Iterator[Move]:
     for result in place.unread:
-        rig.stand(place)
-        rig.told.remove(result)
-        rig.handle(result)
-        rig.told.append(result)  # It comes twice.
         said = result.error.disposition if result.error else type(result.outcome).__name__
-        yield Move(f"{result.node}: the result {said} is read, twice", rig.leave(), READ)
+        to = rig.after_news(place, result)  # A copy of it is still in the mailbox then.
+        assert to is not None, f"the result that is waited for was refused: {result}"
+        yield Move(f"{result.node}: the result {said} is read, twice", to, READ)
         if _may_fail(place):
-            rig.stand(place)
-            rig.told.remove(result)
-            yield Move(f"{result.node}: the result {said} is lost", rig.leave(faults=1))
+            unread = tuple(other for other in place.unread if other is not result)
+            to = _fault(replace(place, unread=unread))
+            yield Move(f"{result.node}: the result {said} is lost", to)
 
 
 def _executor(rig: Rig, place: Place, side: Side, thing: Thing) -> Iterator[Move]:
@@ -283,13 +281,12 @@ def _is_walked(node: ManagedNode, seen: SessionObservation) -> bool:
 def _observed(
     rig: Rig, place: Place, node: ManagedNode, news: NodeObservation, thing: Thing, *, faults: int
 ) -> Place | None:
-    rig.stand(place)
     node_id = node.record.logical_node_id
-    rig.handle(NodeObserved(node_id, node.attempt, news))
-    if rig.driver.state.nodes.get(node_id) is node:
+    to = rig.after_news(place, NodeObserved(node_id, node.attempt, news))
+    if to is None:
         return None
     identity = AttemptIdentity(node.record.run_id, node_id, node.attempt)
-    return _with_thing(rig.leave(faults=faults), identity, thing)
+    return _with_thing(_fault(to) if faults else to, identity, thing)
 
 
 def _overdue(rig: Rig, place: Place) -> Iterator[Move]:

@@ -134,15 +134,8 @@ class Rig:
 
     def stand(self, place: Place) -> None:
         """Put everything at the place."""
-        self._place = place
-        self._now = place.now
-        self._stood += 1
-        self.driver._guard._on = self._stood % self._check_every == 0
-        driver, executors, provider = self.driver, self.executors, self.provider
-        driver.state = ClusterState(0, place.next_attempt, dict(place.nodes))
-        driver.desired = self.setting.shapes[place.wanted]
-        driver.queued = False
-        self._woken = None
+        self._stand_driver(place)
+        executors, provider = self.executors, self.provider
         executors._attempts = {side.identity.attempt: self._attempt(side) for side in place.sides}
         executors._retired = _retired(place.retired)
         provider.things = dict(place.things)
@@ -150,7 +143,40 @@ class Rig:
         provider.suspends = provider.acted = False
         provider.returning = _nothing
         self.spawner.fails = False
+
+    def _stand_driver(self, place: Place) -> None:
+        self._place = place
+        self._now = place.now
+        self._stood += 1
+        driver = self.driver
+        driver._guard._on = self._stood % self._check_every == 0
+        driver.state = ClusterState(0, place.next_attempt, dict(place.nodes))
+        driver.desired = self.setting.shapes[place.wanted]
+        driver.queued = False
+        self._woken = None
         self.told = list(place.unread)
+
+    def after_news(self, place: Place, news: ExecutorResult | NodeObserved) -> Place | None:
+        """The place after the driver has read this; None: it was refused.  What is folded does
+        nothing to the executors: they need not be put there for it."""
+        self._stand_driver(place)
+        node = self.driver.state.nodes.get(news.node)
+        self.handle(news)
+        after = self.driver.state.nodes.get(news.node)
+        if after is node:
+            return None
+        self._read_stale()
+        assert after is not None, f"{news.node}: what is folded removes no node"
+        pending = after.pending.id if after.pending is not None else None
+        sides = place.sides
+        for side in sides:
+            over = side.answered if side.identity.attempt == after.attempt else None
+            if over is not None and over.effect.operation != pending:
+                sides = _with_side(sides, replace(side, answered=None))
+        nodes = tuple(
+            (node_id, after if node_id == news.node else other) for node_id, other in place.nodes
+        )
+        return replace(place, nodes=nodes, sides=sides, unread=tuple(self.told))
 
     def leave(self, *, faults: int = 0) -> Place:
         """The place that real code has come to.  What lies in the mailbox and does not answer the
@@ -363,5 +389,8 @@ def _nothing() -> None:
 
 def with_side(place: Place, side: Side) -> Place:
     """The place with the side of that attempt replaced."""
-    sides = tuple(side if old.identity == side.identity else old for old in place.sides)
-    return replace(place, sides=sides)
+    return replace(place, sides=_with_side(place.sides, side))
+
+
+def _with_side(sides: tuple[Side, ...], side: Side) -> tuple[Side, ...]:
+    return tuple(side if old.identity == side.identity else old for old in sides)
