@@ -5,11 +5,16 @@ After a deliberate change write the goldens anew, and read what has changed:
     GOLDEN_TRACES=write .venv/bin/pytest tests/test_replay_verb.py
 """
 
+import contextlib
+import fcntl
 import gzip
 import os
+import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Iterator
@@ -343,3 +348,38 @@ def test_a_line_without_a_digest_is_counted_as_not_compared(log: Path) -> None:
     assert (found.equal, found.messages - found.compared) == (True, 1)
     with pytest.raises(AssertionError):
         proved(log)
+
+
+def on_a_terminal(*words: object) -> Said:
+    """What a terminal of 200 columns shows."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    environment.pop("NO_COLOR", None)
+    program = [sys.executable, "-m", "cluster_reconciler.actors", "replay", *map(str, words)]
+    with subprocess.Popen(
+        program, stdout=theirs, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment
+    ) as process:
+        os.close(theirs)
+        seen = b""
+        with contextlib.suppress(OSError):  # Nobody writes any more.
+            while read := os.read(ours, 65536):
+                seen += read
+        os.close(ours)
+        assert process.stderr is not None
+        errors = process.stderr.read().decode()
+    return Said(process.returncode, seen.decode().replace("\r\n", "\n"), errors)
+
+
+def test_on_a_terminal_the_verdict_and_the_stages_have_colours(log: Path) -> None:
+    plain = replay(log, "--state")
+    said = on_a_terminal(log, "--state")
+    assert (said.code, said.err) == (0, "")
+    assert "\x1b[32mEQUAL: " in said.out
+    assert "failed" in said.out
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", said.out)
+    assert [line.split() for line in shown.splitlines()] == [
+        line.split() for line in plain.out.splitlines()
+    ]
+    bare = on_a_terminal(log, "--state", "--no-color")
+    assert "\x1b[32m" not in bare.out
