@@ -14,8 +14,8 @@ from cluster_reconciler.messages import LogicalNodeId, NodeAttemptId, RunId
 END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 _MICROSECOND = timedelta(microseconds=1)
-_DOUBLINGS_MAX = 64
-"""2^64 microseconds is beyond every timedelta: more doublings change no delay."""
+_DOUBLINGS_MAX = 67
+"""2^67 microseconds is beyond every timedelta: more doublings change no delay."""
 
 
 class RetryPolicy(Struct, frozen=True, gc=False):

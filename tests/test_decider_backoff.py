@@ -1,6 +1,6 @@
 """When what failed may be tried again: stored deadlines and how they spread (spec §11; rule 18)."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -90,6 +90,18 @@ def test_a_count_without_end_costs_nothing_to_work_out() -> None:
     policy = RetryPolicy(jitter=0.0)
 
     assert backoff(policy, SEVEN, G0, ONE, 10**18) == policy.max_delay
+
+
+def test_doubling_goes_on_up_to_the_longest_delay_there_is() -> None:
+    # given the shortest delay to begin with, so that it takes the most doublings
+    least = timedelta(microseconds=1)
+    policy = RetryPolicy(initial_delay=least, max_delay=timedelta.max, jitter=0.0)
+
+    assert backoff(policy, SEVEN, G0, ONE, 1000) == timedelta.max
+
+
+def test_the_end_of_time_is_later_than_any_moment_and_can_be_compared_with_it() -> None:
+    assert T0 < later(T0, timedelta.max) == datetime.max.replace(tzinfo=UTC)
 
 
 def test_a_name_that_no_encoding_takes_has_its_delay_too() -> None:
