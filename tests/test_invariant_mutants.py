@@ -8,7 +8,7 @@ waits) is planted into a copy of the sources, and the check of the sources alone
 """
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -269,6 +269,20 @@ def _without_its_check(fault: Fault, stack: ExitStack) -> None:
         stack.enter_context(switched_off(fault.off))
     else:
         stack.enter_context(planted(Driver._run_pass, _REENTRY, "pass"))
+
+
+def rows() -> Iterator[str]:
+    """The table, for `python -m tests.mutation --invariants`: each fault run twice."""
+    for fault in FAULTS:
+        with planted(fault.function, fault.text, fault.instead):
+            seen = seen_by(story)
+        with ExitStack() as stack:
+            stack.enter_context(planted(fault.function, fault.text, fault.instead))
+            _without_its_check(fault, stack)
+            left = seen_by(story)
+        yield f"{fault.invariant:2}  {fault.what}: seen by {seen}, without it by {left}"
+    for source in SOURCE_FAULTS:
+        yield f"{source.invariant:2}  {source.line!r} in a module: named by {source.check.__name__}"
 
 
 def test_without_a_fault_the_story_is_told_to_its_end() -> None:

@@ -4,6 +4,7 @@
     python -m tests.mutation --set checks                 # decider/invariants*.py
     python -m tests.mutation --set executors              # the ledger and what carries it out
     python -m tests.mutation decider/node.py --keep       # one file, and the copy stays
+    python -m tests.mutation --invariants                 # a fault of each; which check sees it
 
 It lays out a copy of the project, runs the mutants there, and prints a table and each survivor.
 The reasons of survivors that are known stand in `survivors.md`; it exits with 1 when fewer than 95
@@ -21,6 +22,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+
+from loguru import logger
 
 from tests.mutation.report import Told, known_survivors, print_report, unexplained
 from tests.mutation.scratch import environment, lay_out
@@ -40,7 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=120.0, help="seconds of a whole session")
     parser.add_argument("--keep", action="store_true", help="keep the copy, and say where")
     parser.add_argument("--json", type=Path, help="where to write every verdict")
+    parser.add_argument("--invariants", action="store_true", help="the faults of the invariants")
     asked = parser.parse_args(arguments)
+    if asked.invariants:
+        from tests.test_invariant_mutants import rows  # noqa: PLC0415 - it imports the product
+
+        logger.remove()  # What is contained is logged, and is planted here.
+        print("\n".join(rows()))
+        return 0
     chosen = SETS[asked.set or _set_of(asked.files)]
     folder = Path(tempfile.mkdtemp(prefix="mutation-"))
     try:
