@@ -4,6 +4,7 @@ Three layers are broken in turn: decider, executors with their ledger, driver.  
 passes the same seeds (`test_simulation`), so that what is found is the planted fault.
 """
 
+import shlex
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
@@ -14,13 +15,14 @@ from cluster_reconciler.actors.driver import Driver
 from cluster_reconciler.decider import ManagedNode, NodeAction, results, steps, transitions
 from cluster_reconciler.executors.adoption import Holding
 from cluster_reconciler.executors.attempt import Attempt
-from cluster_reconciler.executors.carrier import Carrier
 from cluster_reconciler.messages import (
     LogicalNodeId,
     NodeAttemptId,
     NodeObservation,
     OperationId,
 )
+from tests.simulation.command import main
+from tests.simulation.report import failure_text
 from tests.simulation.running import Mode, Outcome, run
 from tests.simulation.schedule import draw
 from tests.simulation.shrink import shrink
@@ -106,15 +108,6 @@ def _whatever_expires_was_never_run(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Attempt, "withdraw", withdrawn)
 
 
-def _the_settled_is_not_remembered(patch: pytest.MonkeyPatch) -> None:
-    """Executors: a lease that is gone is not known to be gone."""
-
-    def nothing(_carrier: Carrier) -> bool:
-        return True
-
-    patch.setattr(Carrier, "_lease_is_gone", nothing)
-
-
 def _attempts_are_mixed_up(patch: pytest.MonkeyPatch) -> None:
     """Driver: news of an old attempt is folded into the present one."""
     before = Driver._fold
@@ -174,15 +167,31 @@ def test_a_planted_fault_is_found(
     plant: Plant, mode: Mode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    outcome = first_failure(mode)
-    print(outcome.life.seed, outcome.failure)
+    found = first_failure(mode)
+    print(f"seed {found.life.seed}: {found.failure}")
 
 
-def test_what_is_found_is_shrunk_to_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_found_is_shrunk_told_and_replayed_by_one_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Given a life that fails because the carrier forgets what may exist
     _the_carrier_forgets(monkeypatch)
     found = first_failure()
+
+    # When it is shrunk, and what is told of it is done
     shrunk = shrink(found, seconds=20)
+    told = failure_text(shrunk, None)
+    command = shlex.split(told.splitlines()[-1])
+    assert main(command[3:]) == 1
+    again = capsys.readouterr().out
+
+    # Then little is left of it, and that fails in the same way, told in the same words
     assert shrunk.outcome.failure is not None
     assert len(shrunk.moves) + len(shrunk.faults) <= 4
-    again = run(found.life, found.mode, moves=shrunk.moves, faults=shrunk.faults)
-    assert again.failure == shrunk.outcome.failure
+    assert told.startswith(f"FAILED: seed {found.life.seed}, mode safety, during ")
+    assert without_runs(again)[: len(without_runs(told))] == without_runs(told)
+
+
+def without_runs(text: str) -> list[str]:
+    """All lines but the one that says how many runs the shrinking took."""
+    return [line for line in text.splitlines() if not line.startswith("  shrunk in")]

@@ -54,7 +54,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 def quiet() -> None:
     """Thousands of scripted failures are logged, each with its traceback: slow, and no news."""
-    logger.remove()
     logger.disable("cluster_reconciler")
 
 
