@@ -74,7 +74,7 @@ def test_a_question_is_written_as_what_it_asks_for(tmp_path: Path) -> None:
     [
         ("effect_mark", "trace: the effect op(1,1) has no digest: TypeError('strange')", (0, 0, 1)),
         ("state_marks", "has no digest: TypeError('strange')", (2, 2, 0)),
-        ("plan_mark", "has no digest: TypeError('strange')", (0, 3, 0)),
+        ("plan_mark", "has no digest: TypeError('strange')", (0, 2, 0)),
     ],
 )
 def test_what_has_no_mark_costs_the_log_that_comparison_and_the_driver_nothing(
