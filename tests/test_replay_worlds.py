@@ -3,6 +3,7 @@
 The faults are those of the simulation (`tests.simulation`), one seed for each life.
 """
 
+import itertools
 import random
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -13,6 +14,7 @@ import msgspec
 import pytest
 from loguru import logger
 
+from cluster_reconciler.actors.driver import Driver
 from cluster_reconciler.actors.ports import UpdateRetry
 from cluster_reconciler.actors.replay import Replay
 from cluster_reconciler.actors.stepping_words import group, shape
@@ -26,12 +28,15 @@ from cluster_reconciler.actors.trace import (
 from cluster_reconciler.decider import (
     ClusterState,
     ExpandedShape,
+    ManagedNode,
     ReconcilePlan,
     RetryPolicy,
+    observe,
     reconcile,
 )
 from cluster_reconciler.messages import (
     ClusterShape,
+    CreateLease,
     DeadlineDue,
     Drain,
     ExecutorResult,
@@ -39,8 +44,10 @@ from cluster_reconciler.messages import (
     LogicalNodeId,
     NodeAttemptId,
     NodeLost,
+    NodeObservation,
     NodeObserved,
     OperationId,
+    PlannedEffect,
     RunId,
     RunPass,
     SafetyTick,
@@ -264,3 +271,78 @@ def test_a_defect_that_the_replay_meets_as_well_is_no_difference(
     assert [line.raised for line in lines].count("ZeroDivisionError: a defect") == 2
     replayed = proved(path)
     assert replayed.checked == len(lines) + 1
+
+
+def replayed_difference(path: Path) -> tuple[str, str | None, str]:
+    """The message that differs first, the node, and the field; it must be the only thing told."""
+    header, *lines = read_trace(path)
+    assert isinstance(header, TraceHeader)
+    replayed = Replay(header)
+    for line in lines:
+        assert isinstance(line, TraceLine)
+        replayed.feed(line)
+        if replayed.difference is not None:
+            return type(line.message).__name__, replayed.difference.node, replayed.difference.field
+    raise AssertionError("the replay is equal")
+
+
+def test_a_decider_that_looks_at_a_clock_of_its_own_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a planted fault: a plan depends on how often it was asked for
+    ticks = itertools.count()
+
+    def hasty(state: ClusterState, desired: ExpandedShape, now: datetime) -> ReconcilePlan:
+        plan = reconcile(state, desired, now)
+        if plan.requeue_at is None:
+            return plan
+        drift = timedelta(microseconds=next(ticks))
+        return msgspec.structs.replace(plan, requeue_at=plan.requeue_at + drift)
+
+    monkeypatch.setattr("cluster_reconciler.actors.driver.reconcile", hasty)
+    run = Recording(tmp_path / "life.jsonl", shape())
+    [create] = run.begin()
+    run.fail(create, "sold out")
+    run.wait(5)
+
+    # Then the replay, which asks anew, sees that
+    assert replayed_difference(run.close()) == ("RunPass", None, "plan.requeue_at")
+
+
+def test_a_fold_that_draws_by_chance_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a planted fault: what a failure leads to is drawn, and no message holds the draw
+    draws = itertools.count(1)
+
+    def drawing(
+        node: ManagedNode, observation: NodeObservation, now: datetime, policy: RetryPolicy
+    ) -> ManagedNode:
+        seed = policy.seed + next(draws)
+        return observe(node, observation, now, msgspec.structs.replace(policy, seed=seed))
+
+    monkeypatch.setattr("cluster_reconciler.actors.driver.observe", drawing)
+    run = Recording(tmp_path / "life.jsonl", shape(), RetryPolicy(jitter=1.0, seed=1))
+    [create] = run.begin()
+    run.fail(create, "sold out")
+
+    assert replayed_difference(run.close()) == ("ExecutorResult", "g-0", "retry.next_effect_at")
+
+
+def test_a_driver_that_submits_another_effect_than_it_planned_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a planted fault: the first effect that is submitted is not the one of the plan
+    submit, wrong = Driver._submit, itertools.count()
+
+    def careless(driver: Driver, effect: PlannedEffect) -> None:
+        if next(wrong) == 0 and isinstance(effect.command, CreateLease):
+            command = msgspec.structs.replace(effect.command, adopt_only=True)
+            effect = msgspec.structs.replace(effect, command=command)
+        submit(driver, effect)
+
+    monkeypatch.setattr(Driver, "_submit", careless)
+    run = Recording(tmp_path / "life.jsonl", shape())
+    run.begin()
+
+    assert replayed_difference(run.close()) == ("RunPass", "g-0", "effects")
