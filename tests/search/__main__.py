@@ -128,7 +128,8 @@ def _command(options: argparse.Namespace) -> str:
 
 def _progress(found: Found) -> None:
     print(
-        f"  {found.states} states, {found.transitions} transitions, {found.seconds:.0f} s",
+        f"  {found.states} states, {found.transitions} transitions, "
+        f"{found.left} places ahead, {found.seconds:.0f} s",
         file=sys.stderr,
         flush=True,
     )

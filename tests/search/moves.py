@@ -87,6 +87,7 @@ def _pass(rig: Rig, place: Place) -> Iterator[Move]:
         return
     rig.stand(place)
     rig.handle(RunPass())
+    rig.submit_again()
     names = ", ".join(f"{type(action).__name__} {action.node}" for action in plan.actions)
     yield Move(f"a pass: {names}", rig.leave(), PASSES)
     spawns = any(type(action).__name__ == "Dispatch" for action in plan.actions)

@@ -38,6 +38,9 @@ ENDPOINT = LocalEndpoint("the node's directory")
 LOST = "the reply is lost"
 LATE = "given up, and may happen later"
 REFUSED = "refused"
+COME_LATER = "refused, come much later"
+LONG = timedelta(seconds=20)
+"""Longer than `cancel_timeout`: a cancel must not wait for it."""
 ENDS = "the attempt is refused for good"
 WRONG = "a wrong value is answered"
 DIES = "the executor dies"
@@ -58,6 +61,17 @@ class Suspended(BaseException):
 
 class ThreadKilled(BaseException):
     """The executor's thread dies within the call."""
+
+
+_ERRORS: dict[str, Callable[[], BaseException]] = {
+    REFUSED: lambda: ProviderError(REFUSED),
+    COME_LATER: lambda: ProviderError(REFUSED, retry_after=LONG),
+    ENDS: lambda: ProviderError(ENDS, Disposition.ATTEMPT_ENDING),
+    LOST: lambda: TimeoutError(LOST),
+    LATE: lambda: TimeoutError(LATE),
+    DIES: lambda: ThreadKilled(DIES),
+    DIES_LATE: lambda: ThreadKilled(DIES_LATE),
+}
 
 
 class SearchProvider:
@@ -99,7 +113,7 @@ class SearchProvider:
         fate, _ = self._begin("find_lease")
         self._fail(fate, identity, "", None)
         seen = self.thing(identity).machines > 0 and fate != UNSEEN
-        return _created(identity, True) if seen else None
+        return _created(identity, fate != NO_ENDPOINT) if seen else None
 
     def lookup_endpoint(
         self, identity: AttemptIdentity, lease: LeaseFacts
@@ -183,15 +197,9 @@ class SearchProvider:
         if fate in (LATE, DIES_LATE):
             thing = self.thing(identity)
             self.things[identity] = replace(thing, late=late, late_session=session)
-        match fate:
-            case "refused":
-                raise ProviderError(REFUSED)
-            case "the attempt is refused for good":
-                raise ProviderError(ENDS, Disposition.ATTEMPT_ENDING)
-            case "the reply is lost" | "given up, and may happen later":
-                raise TimeoutError(fate)
-            case "the executor dies" | "the executor dies, and the call may happen later":
-                raise ThreadKilled(fate)
+        error = _ERRORS.get(fate)
+        if error is not None:
+            raise error()
 
 
 def after_effect(thing: Thing, call: str, session: BootstrapSessionId | None) -> Thing:
@@ -229,10 +237,12 @@ def fates_of(call: str, thing: Thing, *, acted: bool, visible: bool) -> tuple[st
         return (*good, REFUSED, LOST, LATE, ENDS, *wrong, DIES, DIES_LATE)
     if call in ENDINGS:
         unfinished = (UNFINISHED,) if call == "destroy_lease" and not acted else ()
-        return (GOOD, *unfinished, REFUSED, DIES)
+        later = (COME_LATER,) if call == "cancel_bootstrap" else ()
+        return (GOOD, *unfinished, REFUSED, *later, DIES)
     unseen = (UNSEEN,) if thing.machines and not visible else ()
     not_yet = (NOT_YET,) if call == "lookup_endpoint" and thing.machines else ()
-    return (GOOD, *unseen, *not_yet, REFUSED, ENDS, DIES)
+    no_endpoint = (NO_ENDPOINT,) if call == "find_lease" and thing.machines else ()
+    return (GOOD, *unseen, *not_yet, *no_endpoint, REFUSED, ENDS, DIES)
 
 
 def _created(identity: AttemptIdentity, with_endpoint: bool) -> LeaseCreated:

@@ -1,14 +1,13 @@
 """The real driver and the real executors, put at a place and read off again.
 
 Each move of the search is: put both at the place (`stand`), let real code run, read the new place
-(`leave`).  This file alone touches what they hold privately; it judges nothing.
+(`leave`).  Beside `records` this file alone touches what they hold privately.
 
 A call that has not returned is a piece of a thread's stack, and cannot be kept as a value.  It is
 kept as what stood before it began, and played again when it returns: the carrier's code up to the
 call sees the same values at the same time, and from the call on what is true by then.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 
@@ -17,17 +16,15 @@ from msgspec.structs import replace
 from cluster_reconciler.actors.driver import Driver
 from cluster_reconciler.actors.events import ClusterEvent
 from cluster_reconciler.decider import ClusterState, ReconcilePlan, expire, reconcile
-from cluster_reconciler.executors.attempt import Attempt, Worker
+from cluster_reconciler.executors.attempt import Attempt
 from cluster_reconciler.executors.carrier import Carrier
 from cluster_reconciler.executors.checked_provider import CheckedProvider
 from cluster_reconciler.executors.executor import Executors
 from cluster_reconciler.executors.ledger import (
     OperationLedger,
     OperationState,
-    RecordedOperation,
-    RetiredAttempts,
 )
-from cluster_reconciler.executors.provider import ActorHandle, Behaviour, SwarmTicket
+from cluster_reconciler.executors.provider import SwarmTicket
 from cluster_reconciler.executors.session_context import Listener, SessionIds
 from cluster_reconciler.messages import (
     AttemptIdentity,
@@ -40,34 +37,9 @@ from tests.decider_words import T0
 from tests.search.canonical import deadlines
 from tests.search.place import NOTHING, POLICY, Operation, Place, Setting, Side
 from tests.search.provider import SearchProvider, Suspended, ThreadKilled
+from tests.search.records import SearchSpawner, enter, retired_of, side_of, worker_of
 
 TICKET = SwarmTicket("127.0.0.1:1", "a token of no swarm")
-
-
-class _Actor:
-    """An executor's actor whose messages are handled when the search says so."""
-
-    def tell(self, message: object) -> None:
-        """Nothing: what waits is read from the attempt."""
-
-    def stop(self) -> None:
-        """Nothing."""
-
-
-_ACTOR = _Actor()
-
-
-class _Spawner:
-    """Starts actors, unless the search says that none can be started."""
-
-    def __init__(self) -> None:
-        self.fails = False
-
-    def spawn(self, name: str, behaviour: Behaviour, died: Callable[[str], None]) -> ActorHandle:
-        """See `Spawner`."""
-        if self.fails:
-            raise RuntimeError("no thread can be started")
-        return _ACTOR
 
 
 class Rig:
@@ -79,7 +51,7 @@ class Rig:
         self._check_every = check_every
         self._stood = 0
         self.provider = SearchProvider()
-        self.spawner = _Spawner()
+        self.spawner = SearchSpawner()
         self.told: list[ExecutorResult] = []
         self._woken: datetime | None = None
         self._now = T0
@@ -137,7 +109,7 @@ class Rig:
         self._stand_driver(place)
         executors, provider = self.executors, self.provider
         executors._attempts = {side.identity.attempt: self._attempt(side) for side in place.sides}
-        executors._retired = _retired(place.retired)
+        executors._retired = retired_of(place.retired)
         provider.things = dict(place.things)
         provider.fates, provider.calls = [], []
         provider.suspends = provider.acted = False
@@ -193,7 +165,7 @@ class Rig:
             wanted=place.wanted,
             now=self._now,
             sides=tuple(
-                _side(attempt, pending.get(attempt_id), self._standing(attempt))
+                side_of(attempt, pending.get(attempt_id), self._standing(attempt))
                 for attempt_id, attempt in sorted(self.executors._attempts.items())
             ),
             things=things,
@@ -244,9 +216,9 @@ class Rig:
         attempt = Attempt(side.identity, carrier, OperationLedger())
         for operation in (side.answered, side.running, side.waiting):
             if operation is not None:
-                _enter(attempt, operation)
+                enter(attempt, operation)
         if side.running is not None or side.waiting is not None:
-            attempt.worker = _worker(self.executors, attempt)
+            attempt.worker = worker_of(self.executors, attempt)
         return attempt
 
     # -- letting real code run --------------------------------------------------------------------
@@ -274,6 +246,15 @@ class Rig:
                 awake = self._woken is not None and self._woken <= moment
                 assert awake, f"something is due at {moment}, the driver wakes at {self._woken}"
                 return
+
+    def submit_again(self) -> None:
+        """What waits is submitted once more: it must be known, and wait once (design rule 26)."""
+        for attempt in self.executors._attempts.values():
+            waiting, recorded = attempt.waiting, len(attempt.ledger)
+            if waiting is not None:
+                self.executors.submit(waiting.effect)
+                same = attempt.waiting is waiting and len(attempt.ledger) == recorded
+                assert same, f"{waiting.effect.operation} was taken twice"
 
     def begin(self, identity: AttemptIdentity) -> str:
         """What waits begins; the call in which it stands then, or nothing when it needed none."""
@@ -328,59 +309,6 @@ class Rig:
 def _ahead(state: ClusterState, now: datetime) -> set[datetime]:
     dues = {due for node in state.nodes.values() for due in deadlines(node)}
     return {due for due in dues if due is not None and due > now}
-
-
-def _enter(attempt: Attempt, operation: Operation) -> None:
-    record = RecordedOperation(
-        operation.effect,
-        operation.state,
-        operation.expired,
-        operation.began_at,
-        operation.result,
-    )
-    attempt.ledger._records[operation.effect.operation.sequence] = record
-    if operation.state is OperationState.RUNNING:
-        attempt.running = record
-    elif operation.state is OperationState.WAITING:
-        attempt.waiting = record
-
-
-def _worker(executors: Executors, attempt: Attempt) -> Worker:
-    worker = Worker(executors, attempt)
-    worker.spawning, worker.actor = True, _ACTOR
-    return worker
-
-
-def _side(attempt: Attempt, pending: object, standing: Operation | None) -> Side:
-    carrier = attempt.carrier
-    answered = None
-    for record in attempt.ledger._records.values():
-        if record.effect.operation == pending and record.result is not None:
-            answered = _operation(record)
-    running = None
-    if attempt.running is not None:
-        assert standing is not None, f"{attempt.identity}: runs, and was not begun"
-        running = replace(standing, expired=attempt.running.expired)
-    return Side(
-        attempt.identity,
-        carrier.lease,
-        carrier.session,
-        carrier._starts,
-        tuple((kind, command, outcome) for kind, (command, outcome) in carrier._done.items()),
-        running,
-        _operation(attempt.waiting) if attempt.waiting is not None else None,
-        answered,
-    )
-
-
-def _operation(record: RecordedOperation) -> Operation:
-    return Operation(record.effect, record.state, record.expired, record.began_at, record.result)
-
-
-def _retired(spans: tuple[tuple[int, ...], tuple[int, ...]]) -> RetiredAttempts:
-    retired = RetiredAttempts()
-    retired._starts, retired._ends = list(spans[0]), list(spans[1])
-    return retired
 
 
 def _nothing() -> None:

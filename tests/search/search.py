@@ -127,7 +127,7 @@ class Search:
             if self.expanded % 10_000 == 0:
                 self._measure(clocks)
                 progress(found)
-        found.closed, found.left = not ahead, len(ahead)
+        found.closed = not ahead
         found.depth = self._depth[-1]
         self._measure(clocks)
         return found
@@ -140,7 +140,7 @@ class Search:
             self._sample_every *= 2
 
     def _measure(self, clocks: tuple[float, float]) -> None:
-        self.found.states = len(self._index)
+        self.found.states, self.found.left = len(self._index), len(self.ahead)
         self.found.seconds = time.monotonic() - clocks[0]
         self.found.cpu_seconds = time.process_time() - clocks[1]
         self.found.peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
