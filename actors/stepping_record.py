@@ -13,7 +13,8 @@ from cluster_reconciler.actors.driver_actor import DriverActor
 from cluster_reconciler.actors.mailbox import MailboxRecord
 from cluster_reconciler.actors.stepping import DEFAULT_START, SteppingCluster
 from cluster_reconciler.actors.system import ActorSystem
-from cluster_reconciler.actors.trace import ExecutorCall, SubmitAnswer, digest
+from cluster_reconciler.actors.trace import ExecutorCall, SubmitAnswer
+from cluster_reconciler.actors.trace_marks import state_digest
 from cluster_reconciler.decider import RetryPolicy, later
 from cluster_reconciler.executors.durations import duration
 from cluster_reconciler.messages import (
@@ -138,6 +139,5 @@ class RecordedCluster(SteppingCluster):
         if self.trace is None or self._actor.record is None:
             return
         state = self._driver.state
-        touched = {node_id: state.nodes.get(node_id) for node_id in sorted(self._driver.touched)}
-        fingerprint = digest((state.next_attempt_id, state.observed_generation, touched))
+        fingerprint = state_digest(state, self._driver.touched)
         self.trace(self._actor.record, message, answers, fingerprint)

@@ -32,7 +32,7 @@ from cluster_reconciler.actors.trace_log import (
     log_message,
     traceback_text,
 )
-from cluster_reconciler.actors.trace_marks import NodeMarks, PlanMark, digest
+from cluster_reconciler.actors.trace_marks import NodeMarks, PlanMark
 from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.messages import (
     ClusterShape,
@@ -63,7 +63,6 @@ __all__ = [
     "TraceTorn",
     "TraceVersionError",
     "TraceWriter",
-    "digest",
     "log_message",
     "read_trace",
     "traceback_text",

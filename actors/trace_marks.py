@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
-from hashlib import blake2b
 from typing import NamedTuple
 from zlib import crc32
 
@@ -33,7 +32,6 @@ __all__ = [
     "NodeMark",
     "NodeMarks",
     "PlanMark",
-    "digest",
     "effect_mark",
     "plan_mark",
     "state_digest",
@@ -41,16 +39,6 @@ __all__ = [
 ]
 
 _encode: Callable[[object], bytes] = msgspec.msgpack.Encoder(order="deterministic").encode
-
-
-def digest(changed: object) -> str:
-    """A stable fingerprint of a value made of Structs and plain values: equal values give the same
-    one in every process.  Give it the part of the state that changed, or the whole state.
-
-    Raises:
-        TypeError: the value holds something that msgspec cannot encode.
-    """
-    return blake2b(_encode(changed), digest_size=16).hexdigest()
 
 
 class EffectMark(NamedTuple):
