@@ -7,57 +7,32 @@
     python -m tests.dispatch_points --case one-node/2/reply-lost    # one case, with its story
 
 Prints a table of scenario, operation and family of fault: cases, those in which the fault found
-nothing to bite on, and failures; then each failed case with the command that replays just it.  It
-exits with 1 when a case failed, with 2 when there is no such case.
+nothing to strike at, and failures; of single faults what each may cost by the rules and has cost;
+then each failed case with the command that replays just it.  It exits with 1 when a case failed,
+with 2 when there is no such case.
 """
 
 import argparse
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 from loguru import logger
-from msgspec import Struct
 
-from tests.dispatch_points.cases import FAULTS, PAIRED, Case, case_named, seconds, singles
+from tests.dispatch_points.cases import FAULTS, PAIRED, case_named, seconds, singles
+from tests.dispatch_points.report import (
+    Tally,
+    none_yet,
+    print_costs,
+    print_failures,
+    print_table,
+    tally,
+)
 from tests.dispatch_points.scenarios import SCENARIOS
 
 STORY_MAX = 60
-SHOWN_MAX = 40
-"""Failures that are printed one by one."""
-Row = tuple[str, str, str]
-
-
-class Tally(Struct):
-    """What some cases came to."""
-
-    cases: Counter[Row]
-    idle: Counter[Row]
-    """Nothing was there for the fault to strike at."""
-    failures: list[tuple[str, Row, str]]
-
-    def add(self, other: "Tally") -> None:
-        """Together with those."""
-        self.cases.update(other.cases)
-        self.idle.update(other.idle)
-        self.failures.extend(other.failures)
-
-
-def tally(cases: Iterable[Case]) -> Tally:
-    """Live them all."""
-    told = Tally(Counter(), Counter(), [])
-    for case in cases:
-        last = case.plants[-1]
-        row = (case.scenario, last.point.name, last.fault.family)
-        told.cases[row] += 1
-        try:
-            if case.live().struck < len(case.plants):
-                told.idle[row] += 1
-        except Exception as error:  # noqa: BLE001 - whatever it is, the case has failed
-            told.failures.append((case.name, row, f"{type(error).__name__}: {error}"))
-    return told
+"""Events of a failed case that are printed."""
 
 
 def all_singles(scenario: str) -> Tally:
@@ -71,7 +46,10 @@ def all_pairs(first: str) -> Tally:
     then they are the second one's single cases."""
     quiet()
     case = case_named(first)
-    needs = case.live()
+    try:
+        needs = case.live()
+    except Exception:  # noqa: BLE001 - whatever it is, the single case has failed, and says so
+        return tally((case,))
     return tally(seconds(case, needs) if needs.struck else ())
 
 
@@ -100,26 +78,6 @@ def spread_over(
         return
     with ProcessPoolExecutor(workers) as pool:
         yield from pool.map(work, pieces)
-
-
-def print_table(told: Tally) -> None:
-    """One row for each scenario, operation and family of faults."""
-    failed = Counter(row for _, row, _ in told.failures)
-    print(f"{'scenario':36} {'operation':32} {'fault':10} {'cases':>7} {'idle':>6} {'failed':>6}")
-    for row in sorted(told.cases):
-        scenario, operation, family = row
-        numbers = f"{told.cases[row]:7} {told.idle[row]:6} {failed[row]:6}"
-        print(f"{scenario:36} {operation:32} {family:10} {numbers}")
-
-
-def print_failures(told: Tally) -> None:
-    """Each with its command."""
-    for name, _, reason in told.failures[:SHOWN_MAX]:
-        print(
-            f"\n{name}\n  {reason[:800]}\n  replay: python -m tests.dispatch_points --case {name}"
-        )
-    if len(told.failures) > SHOWN_MAX:
-        print(f"\n... and {len(told.failures) - SHOWN_MAX} more")
 
 
 def replay(name: str) -> int:
@@ -165,10 +123,12 @@ def main() -> int:
     if arguments.scenario:
         scenarios = [arguments.scenario]
     begun = time.monotonic()
-    told = Tally(Counter(), Counter(), [])
+    told = none_yet()
     for part in spread_over(arguments.workers, scenarios, arguments.part, pairs=arguments.pairs):
         told.add(part)
     print_table(told)
+    if not arguments.pairs:
+        print_costs(told)
     print_failures(told)
     print(
         f"\n{told.cases.total()} cases ({told.idle.total()} of them with a fault that found "

@@ -22,7 +22,7 @@ from cluster_reconciler.messages import (
 from tests.dispatch_points.gates import POLICY, TICK
 from tests.dispatch_points.planting import Fault
 from tests.dispatch_points.scenarios import SCENARIOS, Scenario
-from tests.dispatch_points.world import Point, PointWorld
+from tests.dispatch_points.world import Grant, Point, PointWorld
 
 SILENCE = timedelta(hours=1)
 Course = dict[str, list[tuple[int, OperationKind, bool]]]
@@ -46,6 +46,8 @@ class Needs(Struct, frozen=True):
     times: tuple[float, ...]
     course: Course
     struck: int
+    granted: Grant
+    """What all faults together might cost."""
 
 
 def live(scenario: Scenario, plants: tuple[Plant, ...] = ()) -> Needs:
@@ -116,6 +118,18 @@ def _needs(world: PointWorld) -> Needs:
         tuple(world.times),
         _course([point.effect for point in world.points]),
         world.struck,
+        granted_in_all(world.granted),
+    )
+
+
+def granted_in_all(granted: list[Grant]) -> Grant:
+    """The sum of each field."""
+    return Grant(
+        sum(grant.attempts for grant in granted),
+        sum(grant.machines for grant in granted),
+        sum(grant.failed for grant in granted),
+        sum(grant.retries for grant in granted),
+        sum(grant.seconds for grant in granted),
     )
 
 
@@ -144,30 +158,27 @@ def _allowed(world: PointWorld, base: Needs, nth: int) -> float:
     """The bound of virtual time for a convergence: what it takes without faults, what those that
     struck were granted, everything once more for each attempt more, and all the backoff that so
     many failures in a row may bring."""
-    granted = world.granted
-    failures = base.failed + base.retries + sum(g.failed + g.retries for g in granted)
+    granted = granted_in_all(world.granted)
+    failures = base.failed + base.retries + granted.failed + granted.retries
     longest = POLICY.max_delay.total_seconds()
     backoff = sum(min(longest, 2.0**failure) for failure in range(failures))
     own = base.times[nth] if nth < len(base.times) else 0.0
-    again = sum(g.attempts for g in granted) * (sum(base.times) + world.waits)
-    return own + again + backoff + sum(g.seconds for g in granted)
+    again = granted.attempts * (sum(base.times) + world.waits)
+    return own + again + backoff + granted.seconds
 
 
 def _no_false_alarm(world: PointWorld, base: Needs | None) -> None:
     """Not one attempt, machine, failure or retry more than the rules grant."""
     if base is None:
         return
-    granted = world.granted
-    attempts = sum(grant.attempts for grant in granted)
-    machines = sum(grant.machines for grant in granted)
+    granted = granted_in_all(world.granted)
     for node, seen in world.attempts.items():
-        most = max(1, base.attempts.get(node, 0)) + attempts
+        most = max(1, base.attempts.get(node, 0)) + granted.attempts
         assert len(seen) <= most, f"{node} has used {len(seen)} attempts, at most {most} by rule"
-        most = max(1, base.machines.get(node, 0)) + machines
+        most = max(1, base.machines.get(node, 0)) + granted.machines
         made = world.machines(node)
         assert made <= most, f"{node} has used {made} machines, at most {most} by rule"
-    failed = base.failed + sum(grant.failed for grant in granted)
-    retries = base.retries + sum(grant.retries for grant in granted)
+    failed, retries = base.failed + granted.failed, base.retries + granted.retries
     _not_told(world, EventKind.FAILED, failed)
     _not_told(world, EventKind.RETRY, retries)
     if not failed + retries:
