@@ -24,6 +24,9 @@ from tests.simulation.world import SimulatedWorld
 
 DAY = 24 * 3600.0
 HOUR = 3600.0
+ATTEMPTS_A_SLOT = 3
+"""New attempts of one slot after the last fault, at most: for what was failing just then, for a
+machine whose loss was noticed later, and for a word that came late."""
 
 CONVERGED = "converged, then silent for a day"
 NO_IDS = "no attempt id left: what has an attempt is ready, or asks for a place; the rest is gone"
@@ -54,6 +57,8 @@ def show(world: SimulatedWorld) -> Found:
         return Found(NO_TIME)
     claim, reached = _claim(world)
     begun = became = world.now
+    slots = {*world.cluster.state.nodes, *world.cluster.desired.expand()}
+    attempts = world.cluster.state.next_attempt_id
     quiet = begun + timedelta(seconds=quiet_after(world.life, world.policies))
     while not (reached(world) and world.now > quiet):
         passed = (world.now - begun).total_seconds()
@@ -65,6 +70,8 @@ def show(world: SimulatedWorld) -> Found:
         if not was:
             became = world.now
         claim, reached = _claim(world)
+    made = world.cluster.state.next_attempt_id - attempts
+    assert made <= ATTEMPTS_A_SLOT * len(slots), f"{made} attempts for {len(slots)} slots"
     _is_true(world)
     if _places(world) is not None:
         _only_asks(world)

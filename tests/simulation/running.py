@@ -22,7 +22,7 @@ from tests.simulation.oracle import Oracle
 from tests.simulation.world import SimulatedWorld
 
 LAST_STORY_LINES = 14
-FAULTS_GO_ON = 900.0
+FAULTS_GO_ON = 400.0
 """Seconds that a life in safety mode goes on after its last move."""
 
 

@@ -24,7 +24,8 @@ LONGEST_ABSENCE = 90.0
 """Seconds; of a node that was said to be lost and comes back."""
 STEPS_MAX = 12
 """Fewer messages than this are handled before a move that comes halfway through another's work."""
-MOVES_MIN, MOVES_MAX = 2, 20
+LENGTHS = (5, 8, 8, 12, 24)
+"""The most moves of a life: most are short, so that many are cheap, and some are long."""
 NEWS = (
     "join", "join", "closed", "failed", "stage back", "stage on", "output", "output back",
     "stream error", "cancelled", "converged", "start failed", "lost", "other session",
@@ -43,7 +44,7 @@ def draw(seed: int, nodes: int | None = None) -> Life:
     """The life of this seed.  `nodes`: so many from the beginning, as for measuring; None: few."""
     chance = Chance(seed)
     providers = _providers(chance)
-    count = MOVES_MIN + chance.below("moves", MOVES_MAX - MOVES_MIN + 1)
+    count = 1 + chance.below("moves", chance.pick("length", LENGTHS))
     at, drawn = 0.0, []
     halfway: dict[str, int] = {}
     for number in range(1, count + 1):
@@ -65,8 +66,8 @@ def draw(seed: int, nodes: int | None = None) -> Life:
         retry=_retry(chance, "retry"),
         providers=providers,
         shape=_shape(chance, "shape", len(providers), nodes),
-        safety_tick=chance.pick("tick", (300.0, 1200.0, 3600.0, 3600.0)),
-        lease_check=chance.pick("check", (120.0, 900.0, 3600.0, 3600.0)),
+        safety_tick=chance.pick("tick", (600.0, 3600.0, 3600.0, 3600.0)),
+        lease_check=chance.pick("check", (300.0, 1800.0, 3600.0, 3600.0)),
         grace=chance.pick("grace", (0.0, 1.0, 20.0)),
         slow_calls=chance.hit("slow", 250),
         takes_turns=chance.hit("turns", 500),
@@ -118,7 +119,7 @@ def _retry(chance: Chance, key: str) -> RetryPolicy:
         max_delay=seconds("max", 20, 60, 60, 600),
         jitter=chance.pick(f"{key}/jitter", (0.0, 0.5, 1.0)),
         operation_timeout=seconds("operation", 2, 30, 120, 120),
-        endpoint_probe_interval=seconds("probe", 1, 2, 20),
+        endpoint_probe_interval=seconds("probe", 2, 5, 20),
         endpoint_timeout=seconds("endpoint", 30, 600),
         join_timeout=seconds("join", 30, 600),
         cancel_timeout=seconds("cancel", 0, 10, 60),
@@ -192,7 +193,7 @@ def _move(chance: Chance, name: str, at: float, providers: int, nodes: int | Non
             at,
             below("provider", providers),
             pick("lag", 0.0, 0.5, 0.9),
-            pick("endpoint", 0.0, 0.0, 3.0, 700.0),
+            pick("endpoint", 0.0, 0.0, 3.0, 90.0),
             chance.pick(f"{name}/capacity", (None, None, 0, 1, 2)),
             chance.pick(f"{name}/throttle", (None, None, 1, 2)),
         ),
