@@ -292,6 +292,7 @@ def _quiet() -> Iterator[None]:
     logger.enable("cluster_reconciler")
 
 
+@pytest.mark.timeout(0 if EXAMPLES else 120)
 def test_whatever_happens_nothing_is_lost_or_doubled_and_all_ends_well() -> None:
     _run(EXAMPLES or 40)
 
