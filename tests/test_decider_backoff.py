@@ -108,5 +108,9 @@ def test_a_name_that_no_encoding_takes_has_its_delay_too() -> None:
     assert backoff(FULL, SEVEN, LogicalNodeId("\ud800"), ONE, 1) > timedelta(0)
 
 
+def test_a_policy_that_names_no_seed_leaves_it_to_the_runtime_to_draw_one() -> None:
+    assert RetryPolicy().seed == 0
+
+
 def test_the_last_attempt_id_is_what_64_bits_hold() -> None:
     assert NodeAttemptId(0xFFFF_FFFF_FFFF_FFFF) == ATTEMPT_ID_MAX

@@ -4,6 +4,7 @@ Stages and counts are told elsewhere; here stands what cleanup and people read l
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -143,6 +144,43 @@ def test_a_cancel_that_comes_after_the_sessions_own_end_changes_no_fact() -> Non
 
     assert facts(answered(node, BootstrapCancelled(), at(6))) == facts(node)
     assert facts(node).last_stage is BootstrapStage.CLOSED
+
+
+WAY = [
+    BootstrapStage.CREATED,
+    BootstrapStage.SSH_CONNECTING,
+    BootstrapStage.SSH_READY,
+    BootstrapStage.STDOUT_STREAMING,
+    BootstrapStage.BOOT_CHECKING,
+    BootstrapStage.SWACTOR_STARTING,
+    BootstrapStage.WAITING_FOR_SWACTOR_JOIN,
+]
+"""The way of a session before its end, as the design lists it."""
+
+
+@pytest.mark.parametrize(("earlier", "later"), list(pairwise(WAY)))
+def test_rule_10_stages_follow_the_way_of_a_session_and_never_step_back(
+    earlier: BootstrapStage, later: BootstrapStage
+) -> None:
+    # given a node at the earlier stage, which every session begins at, or has come to
+    before = observe(bootstrapping(), observed(earlier), at(1), POLICY)
+    assert facts(before).last_stage is earlier
+
+    after = fold(before, observed(later), at(2))
+
+    assert facts(after).last_stage is later
+    assert refusal(after, observed(earlier)) == "it says nothing new"
+
+
+@pytest.mark.parametrize("end", [BootstrapStage.CONVERGED, BootstrapStage.CLOSED])
+@pytest.mark.parametrize("stage", WAY)
+def test_rule_10_no_stage_follows_an_end(stage: BootstrapStage, end: BootstrapStage) -> None:
+    # given a deleting node, whose ended session is still told of by a slow stream
+    node = fold(deleting(fold(starting(), JOINED)), observed(end))
+
+    ended = started(fold(node, observed(stage)))
+
+    assert facts(ended).last_stage is end
 
 
 def test_an_error_that_was_told_already_is_no_news() -> None:
