@@ -11,13 +11,14 @@ from msgspec import Struct
 from cluster_reconciler.messages import OperationKind
 from tests.dispatch_points.faults_calls import CALLS
 from tests.dispatch_points.faults_news import NODES, SHAPES, TRIGGERS
+from tests.dispatch_points.faults_observations import OBSERVATIONS
 from tests.dispatch_points.faults_replies import REPLIES
 from tests.dispatch_points.life import Needs, Plant, bare, live, scenario_named
 from tests.dispatch_points.planting import Fault
 from tests.dispatch_points.scenarios import SCENARIOS
 from tests.dispatch_points.world import Point
 
-FAULTS: tuple[Fault, ...] = (*REPLIES, *CALLS, *TRIGGERS, *SHAPES, *NODES)
+FAULTS: tuple[Fault, ...] = (*REPLIES, *CALLS, *TRIGGERS, *SHAPES, *NODES, *OBSERVATIONS)
 PAIRED = ("one-node", "shutdown-while-booting", "ambiguous-create-cleaned-up")
 """The shortest scenarios: every operation, adopt-only starts and look-ups excepted."""
 
@@ -25,7 +26,11 @@ FIXED: dict[tuple[OperationKind, bool], tuple[str, ...]] = {
     (OperationKind.CREATE_LEASE, False): ("ambiguous-start-cleaned-up/1",),
     (OperationKind.CREATE_LEASE, True): ("create-that-made-nothing-cleaned-up/2",),
     (OperationKind.LOOKUP_ENDPOINT, False): ("endpoint-later/2",),
-    (OperationKind.START_BOOTSTRAP, False): ("endpoint-later/6", "ambiguous-start-cleaned-up/2"),
+    (OperationKind.START_BOOTSTRAP, False): (
+        "endpoint-later/6",
+        "ambiguous-start-cleaned-up/2",
+        "session-fails/2",
+    ),
     (OperationKind.START_BOOTSTRAP, True): ("ambiguous-start-cleaned-up/3",),
     (OperationKind.BOOTSTRAP_CONVERGENCE_OBSERVED, False): (
         "endpoint-later/7",
