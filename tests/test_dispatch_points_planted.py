@@ -26,7 +26,9 @@ from cluster_reconciler.messages import (
     OperationSucceeded,
     RunPass,
 )
+from tests.dispatch_points.__main__ import replay
 from tests.dispatch_points.cases import case_named
+from tests.dispatch_points.report import print_failures, tally
 
 observe = sys.modules["cluster_reconciler.decider.observe"]
 """The module: the package names the function of that name."""
@@ -171,3 +173,24 @@ def test_a_fault_that_is_planted_in_the_product_is_caught(
     with pytest.raises(Exception) as caught:  # noqa: PT011 - its words are what is compared
         found.live()
     assert said in str(caught.value)
+
+
+def test_a_failed_case_is_told_with_the_command_that_replays_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "one-node/2/pass-lost"
+    found = case_named(name)
+    found.live()
+    a_lost_pass_stays_lost(monkeypatch)
+
+    told = tally((found,))
+    print_failures(told)
+    failed = capsys.readouterr().out.splitlines()
+    code = replay(name)
+
+    assert (failed[1], failed[-1]) == (
+        name,
+        f"  replay: python -m tests.dispatch_points --case {name}",
+    )
+    assert (told.cases.total(), len(told.failures), code) == (1, 1, 1)
+    assert "AssertionError: a wedge" in capsys.readouterr().out
