@@ -37,6 +37,8 @@ _NODE_FIELDS = {
     "next_effect_at": "retry.next_effect_at",
     "restart_at": "retry.restart_at",
     "progress_deadline": "progress.deadline",
+    "lease": "record.lease.lease_id",
+    "session": "active_bootstrap",
 }
 """What a mark tells plainly, and where it stands in a node."""
 
@@ -204,8 +206,8 @@ def _unlike_marks(node_id: LogicalNodeId, was: NodeMark, now: NodeMark) -> Unlik
     if was.sum == now.sum:
         return None
     reason = (
-        f"{node_id} differs in what the trace keeps only a checksum of: its lease, connection, "
-        "session, swarm member, reasons, or counters"
+        f"{node_id} differs in what the trace keeps only a checksum of: its spec, connection, "
+        "swarm member, reasons, or counters"
     )
     return Unlike(reason, node_id, "other")
 

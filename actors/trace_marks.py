@@ -71,6 +71,9 @@ class NodeMark(Struct, frozen=True, array_like=True, gc=False):
     next_effect_at: datetime | None
     restart_at: datetime | None
     progress_deadline: datetime | None
+    lease: str | None
+    session: int | None
+    """The one that can be addressed."""
     sum: int
 
 
@@ -108,6 +111,7 @@ def _begin(next_attempt: int, generation: int) -> int:
 
 def _node_mark(node: ManagedNode, checksum: int) -> NodeMark:
     record, pending, retry, progress = node.record, node.pending, node.retry, node.progress
+    lease = record.lease
     return NodeMark(
         node.attempt,
         node.intent,
@@ -119,6 +123,8 @@ def _node_mark(node: ManagedNode, checksum: int) -> NodeMark:
         retry.next_effect_at,
         retry.restart_at,
         None if progress is None else progress.deadline,
+        None if lease is None else lease.lease_id,
+        node.active_bootstrap,
         checksum,
     )
 

@@ -168,6 +168,20 @@ def test_another_time_is_told_with_both_moments(log: Path) -> None:
     )
 
 
+def test_another_lease_is_told_with_both_names(log: Path) -> None:
+    number = first_of(log, lambda line: "lease-1" in str(line["message"]))
+
+    def change(line: Fields) -> None:
+        line["message"]["outcome"]["lease"]["lease_id"] = "lease-9\x1b"
+
+    found = changed(log, number, change).difference
+    assert found is not None
+    assert (found.line, found.node, found.field, found.expected, found.found) == (
+        number, "g-0", "record.lease.lease_id", "lease-1", "lease-9\x1b",
+    )  # fmt: skip
+    assert "\x1b" not in replay(log).out
+
+
 def submits(line: Fields) -> bool:
     return any("effect" in answer for answer in line.get("answers", ()))
 

@@ -101,8 +101,8 @@ def test_what_is_equal_is_no_difference() -> None:
                 "",
                 "",
                 (
-                    "n-0 differs in what the trace keeps only a checksum of: its lease, "
-                    "connection, session, swarm member, reasons, or counters"
+                    "n-0 differs in what the trace keeps only a checksum of: its spec, "
+                    "connection, swarm member, reasons, or counters"
                 ),
             ),
         ),
