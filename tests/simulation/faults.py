@@ -41,12 +41,13 @@ FATES = (
     "joins late", "never joins", "closes at once", "closes soon", "fails at once", "fails soon",
     "joins twice", "joins, closes", "joins, fails", "stages out of order", "stream error",
     "cancelled", "converged before the join", "check failed", "dies soon", "lost soon",
-    "floods at once",
+    "floods at once", "tells all at once",
 )  # fmt: skip
 """What can become of a session that was started, beside joining at once."""
 
 REPLIES = (
     "lost", "late", "doubled", "doubled late", "of the wrong kind", "both", "neither", "malformed",
+    "told as absent",
 )  # fmt: skip
 """What can become of an operation's result on its way to the driver."""
 

@@ -12,6 +12,7 @@ from cluster_reconciler.executors.providers.memory import MemoryProvider
 from cluster_reconciler.executors.providers.memory_world import MemorySession
 from cluster_reconciler.messages import (
     AttemptIdentity,
+    BootstrapClosed,
     BootstrapFailed,
     BootstrapObserved,
     BootstrapSessionId,
@@ -123,7 +124,7 @@ def live_out(
         join()
 
     plans: dict[str, tuple[tuple[float, Callable[[], object]], ...]] = {
-        "joins late": ((1.0, lambda: say(BootstrapStage.SSH_READY)), (SOON, join)),
+        "joins late": ((1.0, lambda: say(BootstrapStage.SSH_READY, 1, 1)), (SOON, join)),
         "never joins": ((1.0, lambda: say(BootstrapStage.WAITING_FOR_SWACTOR_JOIN)),),
         "closes at once": ((0.0, close),),
         "closes soon": ((SOON, close),),
@@ -140,6 +141,7 @@ def live_out(
         "dies soon": ((0.5, join), (SOON, die)),
         "lost soon": ((0.5, join), (SOON, lost)),
         "floods at once": ((SOON, join),),
+        "tells all at once": (),
     }
     for seconds, act in plans[fate]:
         world.after(seconds, act)
@@ -152,6 +154,19 @@ def flood(context: BootstrapContext) -> None:
         context.report(BootstrapObserved(session, BootstrapStage.BOOT_CHECKING, line))
         if line == FLOOD // 2:
             say_again(context, "join")
+
+
+def tell_all(context: BootstrapContext) -> None:
+    """A whole life before its start has answered: it joins under two names, converges, closes."""
+    session, node = context.session_id, context.identity
+    context.report(BootstrapClosed(session))
+    context.report(BootstrapObserved(session, BootstrapStage.CONVERGED))
+    for name in ("first", "second"):
+        swactor = SwactorId(f"swactor-{node.node}-{node.attempt}-{name}")
+        context.report(SwactorJoined(session, swactor))
+
+
+TALKS = ("floods at once", "tells all at once")
 
 
 def _say_lost(context: BootstrapContext) -> None:

@@ -75,6 +75,7 @@ class Oracle:
         nodes = cluster.state.nodes
         if isinstance(message, RunPass) and cluster.plan is not None:
             self._actions.extend(cluster.plan.actions)
+            self._world.wake_lost = False
         elif isinstance(message, NodeObserved):
             self._only_its_own_attempt(message.node, message.attempt, nodes)
         elif isinstance(message, ExecutorResult):

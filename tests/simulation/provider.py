@@ -23,7 +23,7 @@ from cluster_reconciler.messages import (
     ProviderKind,
     ProviderLeaseId,
 )
-from tests.simulation.machines import flood
+from tests.simulation.machines import TALKS, flood, tell_all
 
 PAUSES = (5.0, 31.0, 121.0, 400.0)
 """Seconds that a slow call takes."""
@@ -109,9 +109,11 @@ class SimulatedProvider(MemoryProvider):
         """See `Provider`."""
         self._world.remember(context)
         super().start_bootstrap(session, context)
-        if self.script.floods:
-            self.script.floods = False
+        talk, self.script.talk = self.script.talk, None
+        if talk == "floods at once":
             flood(context)
+        elif talk is not None:
+            tell_all(context)
 
 
 class FaultyScript(Script):
@@ -121,8 +123,8 @@ class FaultyScript(Script):
         super().__init__()
         self._world = world
         self._provider = provider
-        self.floods = False
-        """The session that is just being started talks a lot, before its start has answered."""
+        self.talk: str | None = None
+        """What the session that is just being started says before its start has answered."""
 
     def awaits(self, kind: CallKind, identity: AttemptIdentity) -> bool:
         """See `Script`."""
@@ -131,7 +133,7 @@ class FaultyScript(Script):
     def fate_of(self, call: Call) -> tuple[Fate, str]:
         """See `Script`."""
         fate = self._world.session_fate(call, self._provider)
-        self.floods = fate == "floods at once"
+        self.talk = fate if fate is not None and fate in TALKS else None
         return (Fate.JOINS if fate is None else Fate.NEVER_JOINS), ""
 
     def fault_of(self, call: Call) -> Fault | None:

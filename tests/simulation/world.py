@@ -8,12 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from functools import partial
-from typing import cast
-
-from msgspec.structs import replace
 
 from cluster_reconciler.actors.clock import END_OF_TIME
-from cluster_reconciler.actors.lease_check import LeaseCheck
 from cluster_reconciler.actors.stepping_world import SteppingWorld
 from cluster_reconciler.executors import MemoryProvider
 from cluster_reconciler.executors.provider import BootstrapContext, ProviderError
@@ -21,11 +17,10 @@ from cluster_reconciler.executors.providers.memory_world import Call, CallKind
 from cluster_reconciler.messages import (
     AttemptIdentity,
     EffectError,
-    EndpointLookup,
     ExecutorResult,
-    LeaseDestroyed,
-    NodeLost,
+    NodeManagerCommand,
     NodeObserved,
+    OperationId,
     OperationKind,
     PlannedEffect,
     ProviderKind,
@@ -42,8 +37,10 @@ from tests.simulation.faults import (
     Faults,
 )
 from tests.simulation.life import Life, ProviderDraw
+from tests.simulation.listings import check_from_now_on
 from tests.simulation.machines import Swarm, live_out
 from tests.simulation.provider import SimulatedProvider
+from tests.simulation.spoiling import can_be_spoilt, spoilt
 
 LAST_MOMENT = END_OF_TIME - timedelta(seconds=1)
 """No life goes beyond.  At the very end of time no wait can pass: whoever has something to wait for
@@ -71,6 +68,7 @@ class SimulatedWorld(SteppingWorld):
         """Every policy that was ever in force."""
         self.dispatched: list[tuple[str, OperationKind]] = []
         """The node and kind of every effect that the driver has submitted."""
+        self._commands: dict[OperationId, NodeManagerCommand] = {}
         self._provider_of: dict[AttemptIdentity, MemoryProvider] = {}
         self._dooms: list[int] = []
         self.wake_lost = False
@@ -88,7 +86,7 @@ class SimulatedWorld(SteppingWorld):
         self.swarm = Swarm(self, life.grace)
         for provider in self.providers:
             provider.joined = self.swarm.joined
-            self._check_leases_from_now_on(provider)
+            check_from_now_on(self, provider, self._clock)
         if life.slow_calls:
             self.may_pause()
 
@@ -260,6 +258,7 @@ class SimulatedWorld(SteppingWorld):
     def submit(self, effect: PlannedEffect) -> ExecutorResult | None:
         """See `SteppingWorld`."""
         self.dispatched.append((effect.node, kind_of(effect.command)))
+        self._commands[effect.operation] = effect.command
         attempt, sequence = effect.operation.attempt, effect.operation.sequence
         name = f"submit:{effect.node}:{self.life_number(effect.node, attempt)}:{sequence}"
         what = self.faults.decide(name, "submission", self.life.rates.submissions, SUBMISSIONS)
@@ -278,8 +277,10 @@ class SimulatedWorld(SteppingWorld):
             self.faults.count("executor: killed between two messages")
         attempt, sequence = message.operation.attempt, message.operation.sequence
         name = f"result:{message.node}:{self.life_number(message.node, attempt)}:{sequence}"
-        what = self.faults.decide(name, "result", self.life.rates.replies, REPLIES)
-        self._deliver(name, what, message, partial(_spoilt, message, what))
+        command = self._commands.get(message.operation)
+        options = [what for what in REPLIES if can_be_spoilt(message, command, what)]
+        what = self.faults.decide(name, "result", self.life.rates.replies, options)
+        self._deliver(name, what, message, partial(spoilt, message, command, what))
 
     def observed(self, message: NodeObserved) -> None:
         """News of a node, from its session or from the swarm."""
@@ -312,53 +313,3 @@ class SimulatedWorld(SteppingWorld):
                 self.after(late, tell)
             case _:
                 self.cluster.tell(spoilt())
-
-    # -- listings ---------------------------------------------------------------------------------
-
-    def _check_leases_from_now_on(self, provider: MemoryProvider) -> None:
-        check = LeaseCheck(
-            provider,
-            self.cluster.desired.run_id,
-            timedelta(seconds=self.life.lease_check),
-            self._clock,
-            known=lambda: self._known(provider),
-            is_alive=self.swarm.is_alive,
-            lost=self._missing,
-            warn=self._warned,
-        )
-
-        def ask() -> None:
-            check.check_once()
-            if self.now < END_OF_TIME:
-                self.after(self.life.lease_check, ask)
-
-        self.after(self.life.lease_check, ask)
-
-    def _known(self, provider: MemoryProvider) -> list[AttemptIdentity]:
-        return [
-            AttemptIdentity(shapes.RUN, node_id, node.attempt)
-            for node_id, node in self.cluster.state.nodes.items()
-            if node.record.lease is not None and node.record.desired.provider == provider.kind
-        ]
-
-    def _warned(self, topic: str, text: str | None) -> None:
-        if text is not None and topic.startswith("dispute"):
-            self.faults.count("listing: disputed by the swarm")
-
-    def _missing(self, identity: AttemptIdentity, reason: str) -> None:
-        self.faults.count("listing: a lease is missing")
-        self.observed(NodeObserved(identity.node, identity.attempt, NodeLost(reason)))
-
-
-def _spoilt(message: ExecutorResult, what: str | None) -> object:
-    match what:
-        case "of the wrong kind":
-            looked_up = isinstance(message.outcome, EndpointLookup)
-            wrong = LeaseDestroyed() if looked_up else EndpointLookup()
-            return replace(message, outcome=wrong, error=None)
-        case "both":
-            return replace(message, outcome=LeaseDestroyed(), error=EffectError("and an error"))
-        case "neither":
-            return replace(message, outcome=None, error=None)
-        case _:
-            return replace(message, outcome=cast("LeaseDestroyed", "gone"), error=None)
