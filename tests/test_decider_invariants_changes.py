@@ -17,6 +17,7 @@ from cluster_reconciler.decider import (
     ProgressWait,
     check_step,
 )
+from cluster_reconciler.decider.failures import join_progress
 from cluster_reconciler.decider.invariants import check_change
 from cluster_reconciler.messages import (
     BootstrapCancelled,
@@ -38,6 +39,7 @@ from tests.decider_words import (
     JOINED,
     LEASE,
     LEASED,
+    POLICY,
     SESSION,
     answered,
     at,
@@ -173,6 +175,13 @@ RECORDED: list[tuple[str, Ends]] = [
         lambda: (deleting(unsure_create()), out(deleting(unsure_create()), CREATE)),
     ),
     (
+        "recording changed more: progress",
+        lambda: (
+            unsure_start(),
+            replace(dispatched(unsure_start(), at(9)), progress=join_progress(at(9), POLICY)),
+        ),
+    ),
+    (
         "a start without an end of its wait",
         lambda: (reachable(), replace(starting(), progress=None)),
     ),
@@ -215,6 +224,10 @@ BROKEN_STEPS: list[Broken] = [
         "g-0: attempt 100 was not taken from 100 up to 100",
         lambda: check_step(state_of(), state_of(new(attempt=100))),
     ),
+    (
+        "g-0: attempt 99 was not taken from 100 up to 101",
+        lambda: check_step(state_of(next_attempt=100), state_of(new(attempt=99), next_attempt=101)),
+    ),
     ("g-0: reaped before destroyed", lambda: check_step(state_of(leased()), state_of())),
     *((says, changing(ends)) for says, ends in LIVES + RECORDED),
 ]
@@ -235,6 +248,9 @@ def _kept_until_started() -> tuple[ManagedNode, ManagedNode]:
 HEALTHY: list[Ends] = [
     lambda: (None, new(attempt=100)),
     lambda: (failed_and_gone(), fresh()),
+    # exactly when it is due; and what did not fail waits for nothing
+    lambda: (failed_and_gone(), fresh(1)),
+    lambda: (destroyed(), replace(new(attempt=100), started_at=at(0))),
     lambda: (destroyed(), None),
     lambda: (creating(), deleting(creating())),
     lambda: (cleaned_up(), destroyed()),
@@ -274,6 +290,10 @@ HEALTHY: list[Ends] = [
         fold(deleting(bootstrapping()), BootstrapObserved(SESSION, BootstrapStage.CANCELLED)),
     ),
 ]
+
+
+def test_a_step_that_takes_the_next_attempt_passes() -> None:
+    check_step(state_of(next_attempt=100), state_of(new(attempt=100), next_attempt=101))
 
 
 @pytest.mark.parametrize("ends", HEALTHY)

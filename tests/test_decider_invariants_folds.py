@@ -91,8 +91,22 @@ def deleting_lookup() -> ManagedNode:
     return deleting(looking_up())
 
 
+def renamed(**facts: object) -> Ends:
+    return lambda: (new(), recorded(new(), **facts))
+
+
+def retimed(**times: object) -> Ends:
+    return lambda: (deleting(new()), replace(deleting(new()), **times))
+
+
 FOLDED: list[tuple[str, Ends]] = [
     ("changed what it must not", lambda: (new(), recorded(new(), desired=OTHER_SPEC))),
+    ("changed what it must not", renamed(logical_node_id="g-1")),
+    ("changed what it must not", renamed(run_id=8)),
+    ("changed what it must not", renamed(group_id="h")),
+    ("changed what it must not", renamed(role="helper")),
+    ("changed what it must not", retimed(started_at=at(1))),
+    ("changed what it must not", retimed(deleting_since=at(1))),
     ("changed what it must not", lambda: (leased(), replace(leased(), next_operation_sequence=1))),
     (
         "changed what it must not",

@@ -205,6 +205,14 @@ OTHERS: list[Broken] = [
         lambda: _with("reconcile", _forgets, lambda: check_plan(state_of(new()), ONE, T0, HONEST)),
     ),
     ("reconcile has changed its input", _with_fresh_limits),
+    (
+        "g-0: found no action, expected an effect",
+        lambda: _with(
+            "reconcile",
+            lambda *_: ReconcilePlan((), 3),
+            lambda: check_plan(ALIKE, ONE, T0, ReconcilePlan((), 3)),
+        ),
+    ),
     ("g-0: changed by another than the driver", lambda: check_owner(ALIKE, {})),
     ("g-0: changed by another than the driver", lambda: check_owner(state_of(), ALIKE.nodes)),
     ("g-0: changed by another than the driver", lambda: check_owner(ALIKE, {G0: new()})),
@@ -289,6 +297,11 @@ def test_what_limits_hold_back_passes() -> None:
             state = state_of(*(beside(node, number) for number, node in enumerate(nodes)))
             wanted = expand_shape(shape_of_three)
             check_plan(state, wanted, at(9), reconcile(state, wanted, at(9)))
+
+
+def test_news_of_the_nodes_own_attempt_may_be_folded() -> None:
+    told(creating(), NodeLost("gone"))()
+    told(creating(), OperationSucceeded(OperationId(ATTEMPT_1, 1), LEASED))()
 
 
 def test_what_is_recorded_may_be_submitted() -> None:
