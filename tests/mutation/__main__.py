@@ -25,7 +25,7 @@ from pathlib import Path
 
 from loguru import logger
 
-from tests.mutation.report import Told, known_survivors, print_report, unexplained
+from tests.mutation.report import NOTICED, Told, known_survivors, print_report, unexplained
 from tests.mutation.scratch import environment, lay_out
 from tests.mutation.sets import SETS, MutationSet
 
@@ -43,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=120.0, help="seconds of a whole session")
     parser.add_argument("--keep", action="store_true", help="keep the copy, and say where")
     parser.add_argument("--json", type=Path, help="where to write every verdict")
+    parser.add_argument("--again", type=Path, help="an earlier --json: what was killed stays so")
     parser.add_argument("--invariants", action="store_true", help="the faults of the invariants")
     asked = parser.parse_args(arguments)
     if asked.invariants:
@@ -75,6 +76,7 @@ def _run(folder: Path, chosen: MutationSet, asked: argparse.Namespace) -> bool:
         "tests": chosen.tests,
         "deselect": chosen.deselect,
         "only": None,
+        "done": _killed_in(asked.again) if asked.again else [],
         "text": asked.only,
         "every": asked.every,
         "workers": asked.workers,
@@ -86,11 +88,10 @@ def _run(folder: Path, chosen: MutationSet, asked: argparse.Namespace) -> bool:
     left = [v.mutant for v in unexplained(verdicts, known_survivors())]
     if left and chosen.second and not asked.no_second:
         print(f"{len(left)} of {len(verdicts)} survive without a reason, {first - began:.0f} s")
-        more = {**request, "tests": chosen.second, "only": left, "text": "", "every": 1}
+        more = {**request, "tests": chosen.second, "only": left, "done": [], "text": "", "every": 1}
         found = {v.mutant: v for v in _ask(folder, more)}
-        noticed = ("killed", "timeout", "crashed")
         verdicts = [
-            found[v.mutant] if v.mutant in found and found[v.mutant].result in noticed else v
+            found[v.mutant] if v.mutant in found and found[v.mutant].result in NOTICED else v
             for v in verdicts
         ]
     if asked.json:
@@ -102,6 +103,12 @@ def _run(folder: Path, chosen: MutationSet, asked: argparse.Namespace) -> bool:
         f"processor time, {asked.workers} at once"
     )
     return good
+
+
+def _killed_in(file: Path) -> list[dict[str, object]]:
+    """The verdicts of an earlier run that more tests do not change."""
+    told = [Told(**verdict) for verdict in json.loads(file.read_text())]
+    return [asdict(v) for v in told if v.result in NOTICED]
 
 
 def _ask(folder: Path, request: dict[str, object]) -> list[Told]:

@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -72,20 +73,22 @@ def run_imported(
     tests: Sequence[str],
     options: Sequence[str],
     limit: float,
+    workers: int = 1,
 ) -> list[Verdict]:
     """One verdict for each mutant; `limit`: seconds of processor time for a session."""
-    verdicts = []
-    for path, mutants in groups:
-        for mutant in mutants:
-            began = time.monotonic()
-            result, said = SURVIVED, ""
-            for part in (tests[:NEAREST], tests[NEAREST:]):
-                if part and result == SURVIVED:
-                    result, said = _one(mutant, path, [*options, *part], limit)
-            seconds = time.monotonic() - began
-            verdicts.append(Verdict(mutant.key, mutant.line, result, said, seconds))
-            print(f"{result:9} {mutant.line:4} {mutant.key}  {said.rpartition('/')[2]}", flush=True)
-    return verdicts
+
+    def run(path: Path, mutant: Mutant) -> Verdict:
+        began = time.monotonic()
+        result, said = SURVIVED, ""
+        for part in (tests[:NEAREST], tests[NEAREST:]):
+            if part and result == SURVIVED:
+                result, said = _one(mutant, path, [*options, *part], limit)
+        print(f"{result:9} {mutant.line:4} {mutant.key}  {said.rpartition('/')[2]}", flush=True)
+        return Verdict(mutant.key, mutant.line, result, said, time.monotonic() - began)
+
+    every = [(path, mutant) for path, mutants in groups for mutant in mutants]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(lambda one: run(*one), every))
 
 
 def _one(mutant: Mutant, path: Path, arguments: Sequence[str], limit: float) -> tuple[str, str]:
@@ -93,12 +96,17 @@ def _one(mutant: Mutant, path: Path, arguments: Sequence[str], limit: float) -> 
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.close(read)
         _session(mutant, path, arguments, write, limit)
     os.close(write)
-    with os.fdopen(read, "rb") as pipe:
-        said = pipe.read().decode()
     _, status = os.waitpid(pid, 0)
+    os.set_blocking(
+        read, False
+    )  # Another fork may hold the other end: there is no end to wait for.
+    try:
+        said = os.read(read, 1000).decode()
+    except BlockingIOError:
+        said = ""
+    os.close(read)
     if os.WIFSIGNALED(status):
         return TIMEOUT, said
     return {0: SURVIVED, 1: KILLED}.get(os.WEXITSTATUS(status), CRASHED), said

@@ -11,6 +11,7 @@ from pathlib import Path
 
 SURVIVORS = Path(__file__).parent / "survivors.md"
 LEAST_KILLED = 0.95
+NOTICED = ("killed", "timeout", "crashed")
 _ROW = re.compile(
     r"^\| (?P<file>[^|]+) \| (?P<place>[^|]+) \| (?P<change>.+) \| (?P<why>[^|]+) \|$"
 )
@@ -62,7 +63,7 @@ def table(verdicts: Sequence[Told], known: dict[str, str]) -> list[str]:
 
 def killed_share(verdicts: Sequence[Told]) -> float:
     """How many of the mutants were noticed, from 0 to 1; what loops for ever is noticed."""
-    noticed = sum(v.result in ("killed", "timeout", "crashed") for v in verdicts)
+    noticed = sum(v.result in NOTICED for v in verdicts)
     return noticed / len(verdicts) if verdicts else 0.0
 
 

@@ -37,13 +37,22 @@ def main() -> None:
     folder = Path.cwd()
     only = set(request["only"]) if request["only"] is not None else None
     groups = _groups(folder, request, only)
+    done = {verdict["mutant"]: verdict for verdict in request.get("done", ())}
+    kept = [done[m.key] for _, mutants in groups for m in mutants if m.key in done]
+    groups = [(path, [m for m in mutants if m.key not in done]) for path, mutants in groups]
     inside = _part(groups, imported=False)
     imported = _part(groups, imported=True)
     options = [*OPTIONS, *(f"--deselect={name}" for name in request["deselect"])]
     told = in_a_fork(lambda: _run_inside(folder, inside, request, options))
     verdicts, unfit, baseline = told
-    verdicts += run_imported(imported, request["tests"], options, request["limit"])
-    answer = {"verdicts": [asdict(v) for v in verdicts], "unfit": unfit, "baseline": baseline}
+    verdicts += run_imported(
+        imported, request["tests"], options, request["limit"], request["workers"]
+    )
+    answer = {
+        "verdicts": kept + [asdict(v) for v in verdicts],
+        "unfit": unfit,
+        "baseline": baseline,
+    }
     Path(sys.argv[2]).write_text(json.dumps(answer))
 
 
