@@ -12,6 +12,8 @@ Left out, because nothing that is decided, carried out or answered reads it:
   one that is deleting, what is wanted: it is asked for when all is destroyed, and may change until
   then (only where changes of the shape are not counted);
 - of one that is deleting, its stage, endpoint and join: cleanup reads none of them;
+- of one whose lease alone is left to destroy, what its carrier knows, and its session: a destroy
+  reads neither;
 - what an operation said whose result is lost; whether an ending succeeded that is not asked for
   any more; until when a session may be unseen that is known.
 
@@ -97,15 +99,40 @@ _NEWS: dict[type, int] = {SwactorJoined: 0, BootstrapClosed: 1, BootstrapFailed:
 def deadlines(node: ManagedNode) -> tuple[datetime | None, ...]:
     """The moments at which time alone can change what is next of the node."""
     retry, record = node.retry, node.record
-    asks_session = node.intent is NodeIntent.DELETING and record.lease is not None
     unstable = record.ready and node.failures_before_ready > 0 and node.ready_at is not None
     return (
         node.pending.deadline if node.pending else None,
         retry.next_effect_at,
         retry.restart_at,
         node.progress.deadline if node.progress else None,
-        node.cancel_deadline if asks_session else None,
+        node.cancel_deadline if _asks_session(node) else None,
         later(node.ready_at, POLICY.stable_after) if unstable and node.ready_at else None,
+    )
+
+
+def _asks_session(node: ManagedNode) -> bool:
+    """Whether cleanup has, or may come to have, a session to end before the lease."""
+    starting = node.pending is not None and node.pending.kind is OperationKind.START_BOOTSTRAP
+    unsure = node.retry.ambiguous_operation is not None
+    return (
+        node.intent is NodeIntent.DELETING
+        and node.record.lease is not None
+        and (node.active_bootstrap is not None or unsure or starting)
+    )
+
+
+def _only_destroys(node: ManagedNode, side: Side) -> bool:
+    """Whether a destroy is all that can still be asked of the attempt's carrier, and all that runs:
+    it reads nothing of what the carrier knows."""
+    return (
+        node.intent is NodeIntent.DELETING
+        and node.record.lease is not None
+        and not _asks_session(node)
+        and all(
+            isinstance(operation.effect.command, DestroyLease)
+            for operation in (side.running, side.waiting)
+            if operation is not None
+        )
     )
 
 
@@ -122,8 +149,11 @@ def windows(side: Side) -> tuple[datetime | None, datetime | None]:
 def moments(place: Place) -> list[datetime]:
     """Every moment ahead that time must not pass by, in order."""
     ahead = {due for _, node in place.nodes for due in deadlines(node)}
+    at_attempt = {node.attempt: node for _, node in place.nodes}
     for side in place.sides:
-        ahead.update(windows(side))
+        node = at_attempt.get(side.identity.attempt)
+        if node is None or not _only_destroys(node, side):
+            ahead.update(windows(side))
     return sorted(due for due in ahead if due is not None and due > place.now)
 
 
@@ -173,8 +203,20 @@ def canonical(place: Place, setting: Setting) -> bytes:
         wanted = _wanted(place, shape.nodes.get(node_id), node)
         told += (255, int(node_id.rpartition("-")[2]), wanted)
         _add_node(form, node)
-        _add_thing(form, things.pop(node.attempt, NOTHING))
-        side = sides.pop(node.attempt, None)
+        side, thing = sides.pop(node.attempt, None), things.pop(node.attempt, NOTHING)
+        if side is not None and _only_destroys(node, side):
+            thing = Thing(thing.machines, late=thing.late, doubled=thing.doubled)
+            side = Side(
+                side.identity,
+                Holding(),
+                Holding(),
+                0,
+                side.done,
+                side.running,
+                side.waiting,
+                side.answered,
+            )
+        _add_thing(form, thing)
         if side is not None:
             _add_side(form, side, node)
         for result in place.unread:

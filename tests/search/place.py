@@ -25,20 +25,22 @@ from cluster_reconciler.messages import (
 )
 from tests.decider_words import group, shape
 
-SETTLE_TIME = timedelta(seconds=7)
+SETTLE_TIME = timedelta(seconds=2)
 """How long the provider's machines may be missing from its reads, or come late."""
 
 POLICY = RetryPolicy(
-    initial_delay=timedelta(seconds=4),
-    max_delay=timedelta(seconds=8),
+    initial_delay=timedelta(seconds=1),
+    max_delay=timedelta(seconds=2),
     jitter=0.0,
-    operation_timeout=timedelta(seconds=10),
-    endpoint_timeout=timedelta(seconds=25),
-    join_timeout=timedelta(seconds=25),
-    cancel_timeout=timedelta(seconds=15),
-    stable_after=timedelta(seconds=12),
+    operation_timeout=timedelta(seconds=3),
+    endpoint_probe_interval=timedelta(seconds=1),
+    endpoint_timeout=timedelta(seconds=5),
+    join_timeout=timedelta(seconds=5),
+    cancel_timeout=timedelta(seconds=4),
+    stable_after=timedelta(seconds=3),
 )
-"""The durations are of one size, so that deadlines pass in many orders."""
+"""Small whole numbers of one size: deadlines pass in many orders, and together, and there are few
+distances between them."""
 
 
 Ending = BootstrapConvergenceObserved | CancelBootstrap | DestroyLease

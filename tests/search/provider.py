@@ -39,7 +39,7 @@ LOST = "the reply is lost"
 LATE = "given up, and may happen later"
 REFUSED = "refused"
 COME_LATER = "refused, come much later"
-LONG = timedelta(seconds=20)
+LONG = timedelta(seconds=6)
 """Longer than `cancel_timeout`: a cancel must not wait for it."""
 ENDS = "the attempt is refused for good"
 WRONG = "a wrong value is answered"

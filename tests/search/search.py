@@ -15,8 +15,9 @@ What bounds it, and why nothing is lost by it:
   at any moment, also late and twice, so none of it needs to be in flight.
 - Attempts.  None: an attempt that left nothing is the same as any other (`canonical`), and each
   attempt that did leave something is part of the place.
-- Time goes from deadline to deadline; all durations are whole seconds, and a place knows how far
-  off each deadline is, so that no two different futures are taken for one.
+- Time goes from deadline to deadline; all durations are small whole seconds (`place.POLICY`), and
+  a place knows how far off each deadline is, so that no two different futures are taken for one.
+  Other durations bring other orders of deadlines: the simulator and the state machine have them.
 - Kept news of unknown sessions: one of any kind, or a join and a closure (`moves`; the walk over
   the decider alone has been done with any two).  Of stages a session tells one.
 - A call within a call (whether the lease is gone, too) is answered in the same moment.
