@@ -239,6 +239,23 @@ def test_a_broken_step_is_named(says: str, check: Callable[[], object]) -> None:
         check()
 
 
+CREATED = BootstrapStage.CREATED
+
+
+def gave_way(node: ManagedNode) -> ManagedNode:
+    """The node after its cancel, or look, has failed; it gives way a minute later."""
+    return answered(node, failed(), at(9))
+
+
+def looking_for_start() -> ManagedNode:
+    return dispatched(deleting(unsure_start()), at(9), None)
+
+
+def streamed(lines: int) -> ManagedNode:
+    """So many lines of both streams have come."""
+    return fold(bootstrapping(), BootstrapObserved(SESSION, CREATED, lines, lines))
+
+
 def _kept_until_started() -> tuple[ManagedNode, ManagedNode]:
     """The join and the closure were kept: the start's answer makes the node ready in one step."""
     waiting = fold(fold(starting(), JOINED), BootstrapClosed(SESSION))
@@ -271,6 +288,18 @@ HEALTHY: list[Ends] = [
     ),
     lambda: (destroying(), answered(destroying(), LeaseDestroyed())),
     lambda: (cancelling(), answered(cancelling(), failed())),
+    # the machine of a session, or start, that never answered goes, and takes it along
+    lambda: (
+        dispatched(gave_way(cancelling()), at(100), None),
+        answered(dispatched(gave_way(cancelling()), at(100), None), LeaseDestroyed(), at(100)),
+    ),
+    lambda: (
+        dispatched(gave_way(looking_for_start()), at(100), None),
+        answered(
+            dispatched(gave_way(looking_for_start()), at(100), None), LeaseDestroyed(), at(100)
+        ),
+    ),
+    lambda: (streamed(3), fold(streamed(3), BootstrapObserved(SESSION, CREATED, 5, 5))),
     # the session's own end came before the cancel's answer: the destroy may follow at once
     lambda: (
         fold(cancelling(), BootstrapClosed(SESSION)),

@@ -123,6 +123,14 @@ FOLDED: list[tuple[str, Ends]] = [
     ),
     ("failed or deleting, and moved from failed", lambda: (lost(), reachable())),
     (
+        "stdout back",
+        lambda: (told(bootstrapping(), last_stdout_seq=1), told(bootstrapping())),
+    ),
+    (
+        "stderr back",
+        lambda: (told(bootstrapping(), last_stderr_seq=1), told(bootstrapping())),
+    ),
+    (
         "went back from dormant to swactor_joined",
         lambda: (ready(), recorded(ready(), stage=NodeStage.SWACTOR_JOINED, ready=False)),
     ),

@@ -43,7 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=120.0, help="seconds of a whole session")
     parser.add_argument("--keep", action="store_true", help="keep the copy, and say where")
     parser.add_argument("--json", type=Path, help="where to write every verdict")
-    parser.add_argument("--again", type=Path, help="an earlier --json: what was killed stays so")
+    parser.add_argument(
+        "--again", type=Path, help="an earlier --json: only what survived there is run"
+    )
     parser.add_argument("--invariants", action="store_true", help="the faults of the invariants")
     asked = parser.parse_args(arguments)
     if asked.invariants:
@@ -106,9 +108,10 @@ def _run(folder: Path, chosen: MutationSet, asked: argparse.Namespace) -> bool:
 
 
 def _killed_in(file: Path) -> list[dict[str, object]]:
-    """The verdicts of an earlier run that more tests do not change."""
+    """The verdicts of an earlier run that more tests do not change: killed, or explained."""
     told = [Told(**verdict) for verdict in json.loads(file.read_text())]
-    return [asdict(v) for v in told if v.result in NOTICED]
+    known = known_survivors()
+    return [asdict(v) for v in told if v.result in NOTICED or v.mutant in known]
 
 
 def _ask(folder: Path, request: dict[str, object]) -> list[Told]:
