@@ -286,6 +286,15 @@ HEALTHY: list[Ends] = [
         replace(ready(), failures_before_ready=3),
         fold(replace(ready(), failures_before_ready=3), NodeLost("soon")),
     ),
+    # lost long after it became ready: what it had failed before counts no more
+    lambda: (
+        replace(ready(), failures_before_ready=3),
+        fold(replace(ready(), failures_before_ready=3), NodeLost("late"), at(1000)),
+    ),
+    lambda: (
+        with_failures(handing_over(), 4),
+        answered(with_failures(handing_over(), 4), BootstrapConvergenceAccepted()),
+    ),
     lambda: (destroying(), answered(destroying(), LeaseDestroyed())),
     lambda: (cancelling(), answered(cancelling(), failed())),
     # the machine of a session, or start, that never answered goes, and takes it along

@@ -91,6 +91,11 @@ def deleting_lookup() -> ManagedNode:
     return deleting(looking_up())
 
 
+def overtaken() -> ManagedNode:
+    """Ready by a closure, and the hand-over is still out."""
+    return fold(handing_over(), BootstrapClosed(SESSION))
+
+
 def renamed(**facts: object) -> Ends:
     return lambda: (new(), recorded(new(), **facts))
 
@@ -296,6 +301,21 @@ FOLDED: list[tuple[str, Ends]] = [
         lambda: (with_failures(creating(), 4), leased()),
     ),
     ("counts a failure of nothing", lambda: (new(), with_failures(new(), 1))),
+    (
+        "counts 2 failures after 0, and is not ready",
+        lambda: (overtaken(), with_failures(idle(overtaken()), 2)),
+    ),
+    (
+        "failed or deleting, and counts a failure of lookup_endpoint",
+        lambda: (
+            unsure_of(deleting_lookup(), 1),
+            with_failures(idle(unsure_of(deleting_lookup(), 1)), 1),
+        ),
+    ),
+    (
+        "counts a failed cancel of nothing",
+        lambda: (deleting(bootstrapping()), cancels(deleting(bootstrapping()), 1)),
+    ),
     (
         "failed or deleting, and counts a failure of lookup_endpoint",
         lambda: (
