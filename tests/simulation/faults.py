@@ -15,16 +15,40 @@ from tests.simulation.chance import Chance
 _REFUSALS = ("refused", "refused for a while", "connection failed")
 _UNKNOWN = ("reply lost", "executor dies before", "executor dies after", "garbage", "garbage, done")
 _SLOW = ("slow", "slow reply", "slow, then lost")
-_MAKING = ("token refused", "token refused, made", *_REFUSALS, *_UNKNOWN)
+_LOST = ("lost meanwhile", "lost meanwhile, refused")
+_MAKING = ("token refused", "token refused, made", *_LOST, *_REFUSALS, *_UNKNOWN)
 
 CALL_FAULTS: dict[CallKind, tuple[str, ...]] = {
     CallKind.CREATE_LEASE: (*_MAKING, *_SLOW, "effect late"),
     CallKind.FIND_LEASE: (*_REFUSALS, *_UNKNOWN, *_SLOW, "token refused"),
-    CallKind.LOOKUP_ENDPOINT: (*_REFUSALS, *_UNKNOWN, *_SLOW, "token refused", "not yet", "gone"),
+    CallKind.LOOKUP_ENDPOINT: (
+        *_REFUSALS,
+        *_UNKNOWN,
+        *_SLOW,
+        "token refused",
+        "not yet",
+        "gone",
+        "lost meanwhile",
+        "lost meanwhile, gone",
+    ),
     CallKind.START_BOOTSTRAP: (*_MAKING, *_SLOW, "effect late"),
     CallKind.FIND_BOOTSTRAP: (*_REFUSALS, *_UNKNOWN, *_SLOW, "token refused"),
-    CallKind.ACCEPT_CONVERGENCE: (*_REFUSALS, *_UNKNOWN, *_SLOW, "token refused"),
-    CallKind.CANCEL_BOOTSTRAP: (*_REFUSALS, *_UNKNOWN, *_SLOW, "never works", "never works"),
+    CallKind.ACCEPT_CONVERGENCE: (
+        *_REFUSALS,
+        *_UNKNOWN,
+        *_SLOW,
+        "token refused",
+        "lost meanwhile",
+        "closes meanwhile",
+    ),
+    CallKind.CANCEL_BOOTSTRAP: (
+        *_REFUSALS,
+        *_UNKNOWN,
+        *_SLOW,
+        "never works",
+        "closes meanwhile",
+        "fails meanwhile",
+    ),
     CallKind.DESTROY_LEASE: (
         *_REFUSALS,
         *_UNKNOWN,
@@ -38,8 +62,9 @@ CALL_FAULTS: dict[CallKind, tuple[str, ...]] = {
 """How a provider's calls can go wrong."""
 
 FATES = (
-    "joins late", "never joins", "closes at once", "closes soon", "fails at once", "fails soon",
-    "joins twice", "joins, closes", "joins, fails", "stages out of order", "stream error",
+    *("joins late",) * 3, *("never joins",) * 3, "closes at once", "closes soon",
+    "fails at once", "fails soon", "joins twice", "joins, closes", "joins, fails",
+    "stages out of order", "stream error",
     "cancelled", "converged before the join", "check failed", "dies soon", "lost soon",
     "floods at once", "tells all at once",
 )  # fmt: skip
@@ -47,7 +72,7 @@ FATES = (
 
 REPLIES = (
     "lost", "late", "doubled", "doubled late", "of the wrong kind", "both", "neither", "malformed",
-    "told as absent",
+    *("told as absent",) * 3,
 )  # fmt: skip
 """What can become of an operation's result on its way to the driver."""
 

@@ -75,7 +75,11 @@ class Oracle:
         nodes = cluster.state.nodes
         if isinstance(message, RunPass) and cluster.plan is not None:
             self._actions.extend(cluster.plan.actions)
-            self._world.wake_lost = False
+            due = cluster.requeue_at
+            if due is None or due > cluster.now:
+                self._world.wake_lost = (
+                    False  # Otherwise what is overdue is told when time goes on.
+                )
         elif isinstance(message, NodeObserved):
             self._only_its_own_attempt(message.node, message.attempt, nodes)
         elif isinstance(message, ExecutorResult):

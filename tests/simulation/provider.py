@@ -59,6 +59,9 @@ class World(Protocol):
     def late_effect(self, provider: MemoryProvider, effect: Callable[[], object]) -> None:
         """The effect comes after the call has ended."""
 
+    def say_lost(self, identity: AttemptIdentity) -> None:
+        """The swarm says that the node is lost."""
+
     def note(self, kind: str) -> None:
         """Something goes wrong that the provider's settings bring about."""
 
@@ -199,6 +202,13 @@ class FaultyScript(Script):
                 assert call.identity is not None, "a listing destroys nothing"
                 self._world.excuse(call.identity)
                 return True
+            case "lost meanwhile" | "lost meanwhile, refused" | "lost meanwhile, gone":
+                return self._lost(what, call, effect)
+            case "closes meanwhile" | "fails meanwhile":
+                assert call.identity is not None, "a listing is of no session"
+                failure = "exit code 1" if what == "fails meanwhile" else None
+                self._provider.end_session(call.identity, failure)
+                return effect()
             case "empty":
                 return ()
             case "half":
@@ -207,6 +217,14 @@ class FaultyScript(Script):
                 return listed[::2]
             case _:
                 raise AssertionError(f"no such fault: {what}")
+
+    def _lost(self, what: str, call: Call, effect: Effect) -> object:
+        """While the call runs, the swarm says that the node is lost."""
+        assert call.identity is not None, "a listing is of no node"
+        self._world.say_lost(call.identity)
+        if what == "lost meanwhile, refused":
+            raise _refusal("refused")
+        return LeaseAbsent() if what == "lost meanwhile, gone" else effect()
 
 
 def _refusal(what: str) -> Exception:

@@ -228,6 +228,10 @@ class SimulatedWorld(SteppingWorld):
         if identity in self.live:
             self.excused.add(identity)
 
+    def say_lost(self, identity: AttemptIdentity) -> None:
+        """See `provider.World`."""
+        self.swarm.lost(identity, "it was reclaimed")
+
     def note(self, kind: str) -> None:
         """See `provider.World`."""
         self.faults.count(kind)
