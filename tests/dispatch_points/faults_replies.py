@@ -81,7 +81,8 @@ def _stalled(world: PointWorld, point: Point) -> None:
             actor.held = False
             provider = world.provider_of(point.effect.node)
             calls = len(provider.world.calls())
-            if world.latest[point.effect.operation.attempt] == point.effect.operation:
+            operation = point.effect.operation
+            if world.latest[operation.attempt] == operation and not world.awaits(operation):
                 while world.pump():
                     pass
                 assert len(provider.world.calls()) == calls, "what was withdrawn has run"
@@ -105,7 +106,9 @@ def _submitted_again_later(world: PointWorld, point: Point) -> None:
     def again(answer: ExecutorResult) -> Sequence[object]:
         world.strike(NOTHING)
         heard = world.hear(lambda: world.executors.submit(point.effect))
-        assert heard == [answer], f"submitted again it was answered {heard}, before {answer}"
+        # Another fault may have changed the answer on its way; the ledger's own is told again.
+        same = len(heard) == 1 if world.crowded else heard == [answer]
+        assert same, f"submitted again it was answered {heard}, before {answer}"
         return (answer, *heard)
 
     on_answer(world, point, again)

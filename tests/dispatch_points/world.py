@@ -309,6 +309,11 @@ class PointWorld(SteppingWorld):
             and node.record.failed_at is None
         )
 
+    def awaits(self, operation: OperationId) -> bool:
+        """Whether the driver has not given the operation up."""
+        nodes = self.cluster.state.nodes.values()
+        return any(node.pending is not None and node.pending.id == operation for node in nodes)
+
     def is_wanted(self, node: str) -> bool:
         """Whether the latest shape wants the node."""
         return LogicalNodeId(node) in self.cluster.desired.expand()
