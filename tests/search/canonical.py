@@ -5,8 +5,8 @@ Left out, because nothing that is decided, carried out or answered reads it:
 - names (attempts, leases, sessions are told apart only by which of them are the same), texts, and
   the moments that are past.  Those ahead stand by how many seconds they lie ahead; with
   `Setting.order_only` by their order alone;
-- failures beyond `COUNTED`: the policy's second delay is its longest; sequences, but for which
-  node's is the lower;
+- failures beyond `COUNTED`: the policy's second delay is its longest; sequences.  Where two nodes
+  contend for places, by how much their counts differ stands, up to `APART`;
 - facts of a session that cannot be addressed any more: the next start writes them anew;
 - of a node that is live, whether it is unwanted or wanted otherwise: both lead to BeginDelete; of
   one that is deleting, what is wanted: it is asked for when all is destroyed, and may change until
@@ -60,6 +60,7 @@ from cluster_reconciler.messages import (
 from tests.search.place import NOTHING, POLICY, SETTLE_TIME, Operation, Place, Setting, Side, Thing
 
 COUNTED = 1
+APART = 9
 
 _SECOND = timedelta(seconds=1)
 """All durations of the search are whole seconds."""
@@ -223,7 +224,9 @@ def canonical(place: Place, setting: Setting) -> bytes:
             if result.operation.attempt == node.attempt:
                 told.append(251)
                 _add_result(form, result)
-    if len(place.nodes) > 1:
+    if len(place.nodes) > 1 and any(
+        limit.in_flight < len(place.nodes) for limit in shape.shape.limits.values()
+    ):
         _add_turns(form, place)
     for attempt in sorted(sides.keys() | things.keys()):
         form.names = {}
@@ -244,13 +247,13 @@ def _wanted(place: Place, spec: LogicalNodeSpec | None, node: ManagedNode) -> in
 
 
 def _add_turns(form: _Form, place: Place) -> None:
-    """In which order the nodes get places (design rule 28)."""
+    """In which order the nodes get places: by the differences, up to `APART` (design rule 28)."""
     first, second = (node for _, node in place.nodes)
-    for one, other in (
-        (first.retry.consecutive_failures, second.retry.consecutive_failures),
-        (first.next_operation_sequence, second.next_operation_sequence),
+    for apart in (
+        first.retry.consecutive_failures - second.retry.consecutive_failures,
+        first.next_operation_sequence - second.next_operation_sequence,
     ):
-        form.told.append((one > other) - (one < other) + 1)
+        form.told.append(max(-APART, min(apart, APART)) + APART)
 
 
 def _add_node(form: _Form, node: ManagedNode) -> None:
