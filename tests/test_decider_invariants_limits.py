@@ -5,11 +5,13 @@ really answers passes them all.
 import re
 from collections.abc import Callable
 from datetime import datetime
+from itertools import product
 
 import pytest
 from msgspec.structs import replace
 
 from cluster_reconciler.decider import (
+    ATTEMPT_ID_MAX,
     ClusterState,
     Dispatch,
     ExpandedShape,
@@ -47,21 +49,36 @@ from tests.decider_words import (
     SPEC,
     T0,
     at,
+    bootstrapping,
+    cancelling,
+    cleaned_up,
     creating,
     deleting,
     destroyed,
+    destroying,
     dispatched,
     fold,
     group,
     handing_over,
     joined,
+    leased,
+    looking_up,
     new,
+    reachable,
     ready,
     shape,
+    starting,
     state_of,
     with_failures,
 )
-from tests.test_decider_invariants import HEALTHY, Broken, lost, unsure_create
+from tests.test_decider_invariants import (
+    HEALTHY,
+    Broken,
+    failed_and_gone,
+    lost,
+    unsure_create,
+    unsure_start,
+)
 from tests.test_decider_invariants_plans import (
     HANDLE,
     NONE,
@@ -139,6 +156,37 @@ LIMITS: list[Broken] = [
     (
         "g-0: held back at ('memory', False) out of turn",
         limited(1, new(), new(), actions=(created(1),), held_back=(G0,)),
+    ),
+    ("g-1: found no action, expected", limited(64, new(), new(), actions=(created(0),))),
+    (
+        "g-2: held back at ('memory', False) out of turn",
+        limited(
+            2,
+            new(),
+            with_failures(new(), 3),
+            with_failures(new(), 1),
+            actions=(created(0), created(1)),
+            held_back=(LogicalNodeId("g-2"),),
+        ),
+    ),
+    (
+        "g-1: held back at ('memory', False) out of turn",
+        limited(
+            1,
+            with_failures(new(), 2),
+            with_failures(new(), 1),
+            with_failures(new(), 3),
+            actions=(created(0),),
+            held_back=(G1, LogicalNodeId("g-2")),
+        ),
+    ),
+    (
+        "no attempt id is left, and no node needs one",
+        planned(exhausted(failed_and_gone()), requeue_at=at(1), allocator_exhausted=True),
+    ),
+    (
+        "g-0: found no action, expected Reap",
+        planned(exhausted(destroyed()), wanted=NONE, allocator_exhausted=True),
     ),
     (
         "g-1: held back at ('memory', False) out of turn",
@@ -297,6 +345,24 @@ def test_what_limits_hold_back_passes() -> None:
             state = state_of(*(beside(node, number) for number, node in enumerate(nodes)))
             wanted = expand_shape(shape_of_three)
             check_plan(state, wanted, at(9), reconcile(state, wanted, at(9)))
+
+
+STAGES = [new, creating, leased, looking_up, reachable, starting, bootstrapping, joined]
+STAGES += [handing_over, ready, cancelling, destroying, cleaned_up, destroyed, failed_and_gone]
+STAGES += [unsure_create, unsure_start, cancel_gave_way, looking, lost]
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+@pytest.mark.parametrize("next_attempt", [100, ATTEMPT_ID_MAX])
+@pytest.mark.parametrize("seconds", [0, 9, 100])
+def test_what_the_decider_plans_for_any_two_nodes_passes(
+    limit: int, next_attempt: int, seconds: int
+) -> None:
+    wanted = expand_shape(shape(group(count=2), limits={"memory": limit}))
+    for one, other in product(STAGES, repeat=2):
+        state = state_of(beside(one(), 0), beside(other(), 1), next_attempt=next_attempt)
+
+        check_plan(state, wanted, at(seconds), reconcile(state, wanted, at(seconds)))
 
 
 def test_news_of_the_nodes_own_attempt_may_be_folded() -> None:

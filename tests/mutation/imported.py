@@ -30,7 +30,7 @@ from tests.mutation.stage import (
     limit_time,
 )
 
-NEAREST = 6
+NEAREST = 4
 """So many files of tests are tried first: most mutants need no more."""
 
 

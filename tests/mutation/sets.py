@@ -48,12 +48,12 @@ SETS = {
     "decider": MutationSet(
         files=_files("decider", "*.py", without="invariants*"),
         tests=_tests(
-            "test_decider_rows.py",
-            "test_decider_product.py",
             "test_decider_facts.py",
-            "test_decider_transitions.py",
-            "test_decider_kept.py",
+            "test_decider_backoff.py",
+            "test_decider_rows.py",
+            "test_decider_reconcile.py",
             "test_retry.py",
+            "test_decider_product.py",
             "test_decider_*.py",
             "test_shape.py",
             without=(_WALK, _RANDOM),
