@@ -187,7 +187,7 @@ def test_what_is_found_is_shrunk_told_and_replayed_by_one_command(
 
     # Then little is left of it, and that fails in the same way, told in the same words
     assert shrunk.outcome.failure is not None
-    assert len(shrunk.moves) + len(shrunk.faults) <= 4
+    assert len(shrunk.moves) + len(shrunk.faults) <= 8
     assert told.startswith(f"FAILED: seed {found.life.seed}, mode safety, during ")
     assert without_runs(again)[: len(without_runs(told))] == without_runs(told)
 

@@ -25,6 +25,7 @@ from cluster_reconciler.decider.state import ATTEMPT_ID_MAX
 from cluster_reconciler.messages import (
     BootstrapObserved,
     BootstrapStage,
+    DeadlineDue,
     EffectError,
     ExecutorResult,
     LogicalNodeId,
@@ -80,6 +81,8 @@ class Oracle:
                 self._world.wake_lost = (
                     False  # Otherwise what is overdue is told when time goes on.
                 )
+        elif isinstance(message, DeadlineDue):
+            self._world.wake_lost &= not message.judged  # Judged: nothing overdue is left.
         elif isinstance(message, NodeObserved):
             self._only_its_own_attempt(message.node, message.attempt, nodes)
         elif isinstance(message, ExecutorResult):
