@@ -15,11 +15,13 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -48,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--invariants", action="store_true", help="the faults of the invariants")
     asked = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # So that the copy goes, too.
     if asked.invariants:
         from tests.test_invariant_mutants import rows  # noqa: PLC0415 - it imports the product
 
@@ -119,7 +122,16 @@ def _ask(folder: Path, request: dict[str, object]) -> list[Told]:
     question, answer = folder / "request.json", folder / "answer.json"
     question.write_text(json.dumps(request))
     command = [sys.executable, "-m", "tests.mutation.worker", str(question), str(answer)]
-    subprocess.run(command, cwd=folder, env=environment(folder, dict(os.environ)), check=True)
+    variables = environment(folder, dict(os.environ))
+    worker = subprocess.Popen(command, cwd=folder, env=variables, start_new_session=True)
+    try:
+        code = worker.wait()
+    finally:  # Also its forks, when it or this process was ended.
+        with suppress(ProcessLookupError):
+            os.killpg(worker.pid, signal.SIGTERM)
+        worker.wait()
+    if code != 0:
+        raise subprocess.CalledProcessError(code, command)
     told = json.loads(answer.read_text())
     print(f"the tests alone take {told['baseline']:.1f} s; not fit here: {told['unfit']}")
     return [Told(**verdict) for verdict in told["verdicts"]]
