@@ -76,11 +76,6 @@ class Oracle:
         nodes = cluster.state.nodes
         if isinstance(message, RunPass) and cluster.plan is not None:
             self._actions.extend(cluster.plan.actions)
-            due = cluster.requeue_at
-            if due is None or due > cluster.now:
-                self._world.wake_lost = (
-                    False  # Otherwise what is overdue is told when time goes on.
-                )
         elif isinstance(message, DeadlineDue):
             self._world.wake_lost &= not message.judged  # Judged: nothing overdue is left.
         elif isinstance(message, NodeObserved):
