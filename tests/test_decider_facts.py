@@ -19,6 +19,7 @@ from cluster_reconciler.decider import (
     reconcile_node,
     refusal,
 )
+from cluster_reconciler.decider.failures import join_progress
 from cluster_reconciler.decider.transitions import fresh_node
 from cluster_reconciler.messages import (
     BootstrapAbsent,
@@ -169,6 +170,7 @@ def test_rule_10_stages_follow_the_way_of_a_session_and_never_step_back(
     after = fold(before, observed(later), at(2))
 
     assert facts(after).last_stage is later
+    assert after.progress == join_progress(at(2), POLICY), "a later stage renews the join wait"
     assert refusal(after, observed(earlier)) == "it says nothing new"
 
 
