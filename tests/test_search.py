@@ -52,6 +52,14 @@ def test_one_node_with_two_faults_closes_and_every_place_has_a_way_home() -> Non
     assert found.leftovers == 0
 
 
+def test_where_only_the_order_of_deadlines_tells_circles_are_walked_with_their_times() -> None:
+    _, found = searched(one_node(faults=2, order_only=True))
+
+    assert found.closed
+    assert found.ways_home == found.states > 3_000
+    assert found.circles > 0
+
+
 @pytest.mark.parametrize("in_flight", [1, 2])
 def test_two_nodes_with_one_fault_close_and_each_gets_its_turn(in_flight: int) -> None:
     search, found = searched(two_nodes(1, in_flight))
