@@ -23,7 +23,9 @@ from cluster_reconciler.decider.node import is_steady, row_of
 from cluster_reconciler.decider.observe import refusal
 from cluster_reconciler.decider.state import ATTEMPT_ID_MAX
 from cluster_reconciler.messages import (
+    BootstrapFailed,
     BootstrapObserved,
+    BootstrapSessionId,
     BootstrapStage,
     DeadlineDue,
     EffectError,
@@ -31,6 +33,7 @@ from cluster_reconciler.messages import (
     LogicalNodeId,
     LogicalNodeSpec,
     NodeAttemptId,
+    NodeIntent,
     NodeObservation,
     NodeObserved,
     NodeStage,
@@ -160,6 +163,10 @@ class Oracle:
         news: list[NodeObservation] = [stale]
         if node.active_bootstrap is not None:
             news.append(BootstrapObserved(node.active_bootstrap, BootstrapStage.CREATED))
+            another = BootstrapSessionId(node.active_bootstrap + 1)
+            news.append(BootstrapObserved(another, BootstrapStage.CONVERGED))
+            if node.intent is NodeIntent.DELETING:
+                news.append(BootstrapFailed(node.active_bootstrap, "while it is being deleted"))
             self._missing_facts_are_made(node)
         for observation in news:
             refused = refusal(node, observation)
