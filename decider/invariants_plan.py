@@ -260,9 +260,9 @@ def _check_waits(
         reason = "ready"
     else:
         running = node.active_bootstrap is not None and node.intent is NodeIntent.ACTIVE
-        joined = node.record.swactor is not None
-        reason = "awaiting its join" if running and not joined else None
-        assert not (running and joined), f"{found} a hand-over, which no limit holds back"
+        hands_over = running and node.record.swactor is not None
+        assert not hands_over, f"{found} a hand-over, which no limit holds back"
+        reason = "awaiting its join" if running else None
     if held:
         assert reason is None, f"{node_id}: held back, but {reason}"
     else:
@@ -278,7 +278,7 @@ def _check_allocated(observed: ClusterState, plan: ReconcilePlan) -> None:
     first = observed.next_attempt_id
     following = first + len(allocated)
     assert allocated == list(range(first, following)), f"attempt ids {allocated}, from {first} on"
-    assert following <= max(first, ATTEMPT_ID_MAX), f"attempt ids beyond the end: {allocated}"
+    assert following <= ATTEMPT_ID_MAX, f"attempt ids beyond the end: {allocated}"
     if plan.allocator_exhausted:
         assert following >= ATTEMPT_ID_MAX, f"called exhausted, and {following} is left"
 

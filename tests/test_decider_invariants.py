@@ -141,6 +141,10 @@ IDENTITY: list[tuple[str, Callable[[], ManagedNode]]] = [
     ("was never recorded (next 1)", lambda: replace(creating(), next_operation_sequence=1)),
     ("was never recorded (next 1)", lambda: unsure(new())),
     (
+        "op(1,0) was never recorded",
+        lambda: retrying(new(), ambiguous_operation=replace(OP, sequence=0), ambiguous_since=T0),
+    ),
+    (
         "op(1,1) is pending, and not the latest of 2",
         lambda: replace(creating(), next_operation_sequence=3),
     ),
@@ -337,6 +341,7 @@ HEALTHY: list[Callable[[], ManagedNode]] = [
     lambda: dispatched(deleting(unsure_create()), at(9)),
     lambda: dispatched(deleting(unsure_start()), at(9)),
     lambda: replace(unsure_start(), kept=(JOINED,)),
+    lambda: retrying(lost(), restart_at=T0),  # as at the end of time, where no wait is left
     failed_and_gone,
 ]
 

@@ -338,6 +338,7 @@ def test_what_limits_hold_back_passes() -> None:
         for nodes in (
             (new(), new(), with_failures(new(), 1)),
             (creating(), new(), looking()),
+            (creating(), creating(), new()),  # more are out than the limit has come to allow
             (looking(), looking(), looking()),
             (handing_over(), joined(), new()),
             (dispatched(looking(), at(9)), looking(), creating()),

@@ -45,6 +45,7 @@ from cluster_reconciler.messages import (
 )
 from tests.decider_words import (
     G0,
+    JOINED,
     LEASE,
     OTHER_SPEC,
     SESSION,
@@ -69,14 +70,18 @@ from tests.decider_words import (
     state_of,
 )
 from tests.test_decider_invariants import (
+    BESIDE,
     Broken,
     failed_and_gone,
     lost,
+    recorded,
     unsure_create,
     unsure_start,
 )
 
 ONE = expand_shape(shape(group(), generation=3))
+MANY = expand_shape(shape(group(count=10), generation=3))
+BOTH = expand_shape(shape(group(), group("b"), generation=3))
 NONE = expand_shape(shape(generation=3))
 OTHER = expand_shape(shape(group(command="another command"), generation=3))
 A1 = NodeAttemptId(1)
@@ -119,6 +124,8 @@ START_3 = effect(SESSION_SPEC, 3)
 LOOK_UP_4 = effect(LookupEndpoint(LEASE), 4)
 CREATE_AGAIN = effect(CreateLease(SPEC), 2)
 LOOK = CreateLease(SPEC, adopt_only=True)
+LOOK_FOR_START = StartBootstrap(SESSION_SPEC.session, adopt_only=True)
+HAND_OVER = BootstrapConvergenceObserved(SESSION, JOINED.swactor_id)
 BEGIN = BeginDelete(G0, A1)
 INSERT = Insert(NodeAttemptId(100), SPEC)
 RESTART = Restart(G0, A1, NodeAttemptId(100), SPEC)
@@ -149,6 +156,10 @@ PLANS: list[Broken] = [
     ("an effect, expected BeginDelete", planned(new(), CREATE, wanted=OTHER)),
     ("an effect, expected BeginDelete", planned(lost(new()), CREATE)),
     ("attempt ids [101], from 100 on", planned(None, Insert(NodeAttemptId(101), SPEC))),
+    (
+        "attempt ids [101], from 100 on",
+        planned(destroyed(), replace(RESTART, new_attempt=NodeAttemptId(101))),
+    ),
     ("attempt ids beyond the end", planned(exhausted(), Insert(ATTEMPT_ID_MAX, SPEC))),
     ("called exhausted, and 100 is left", planned(None, allocator_exhausted=True)),
 ]
@@ -181,6 +192,22 @@ DISPATCHES: list[Broken] = [
         planned(bootstrapping(), effect(CancelBootstrap(SESSION), 3)),
     ),
     (
+        "CancelBootstrap (adopt only: False) is not allowed while active",
+        planned(joined(), effect(CancelBootstrap(SESSION), 3)),
+    ),
+    (
+        "BootstrapConvergenceObserved (adopt only: False) is not allowed while active",
+        planned(replace(joined(), active_bootstrap=None), effect(HAND_OVER, 3)),
+    ),
+    (
+        "BootstrapConvergenceObserved (adopt only: False) is not allowed while active",
+        planned(replace(ready(), active_bootstrap=SESSION), effect(HAND_OVER, 4)),
+    ),
+    (
+        "StartBootstrap (adopt only: True) is not allowed while active",
+        planned(reachable(), effect(LOOK_FOR_START, 2)),
+    ),
+    (
         "DestroyLease (adopt only: False) is not allowed while active",
         planned(leased(), effect(DestroyLease(HANDLE), 2)),
     ),
@@ -189,6 +216,10 @@ DISPATCHES: list[Broken] = [
         planned(deleting(unsure_create()), CREATE_AGAIN, now=at(9)),
     ),
     ("CreateLease (adopt only: True) is not", planned(deleting(new()), effect(LOOK, 1))),
+    (
+        "StartBootstrap (adopt only: True) is not allowed while deleting",
+        planned(deleting(unsure_create()), effect(LOOK_FOR_START, 2), now=at(9)),
+    ),
     (
         "DestroyLease (adopt only: False) is not allowed while deleting",
         planned(deleting(bootstrapping()), effect(DestroyLease(HANDLE), 3)),
@@ -234,12 +265,23 @@ DISPATCHES: list[Broken] = [
         ),
     ),
     (
+        "g-0: expected [], found StartBootstrap",
+        planned(
+            recorded(deleting(unsure_start()), connection=None),
+            effect(
+                replace(LOOK_FOR_START, session=replace(SESSION_SPEC.session, endpoint=None)), 3
+            ),
+            now=at(9),
+        ),
+    ),
+    (
         "expected [BootstrapConvergenceObserved",
         planned(joined(), effect(BootstrapConvergenceObserved(SESSION, SwactorId("s")), 3)),
     ),
 ]
 SILENT: list[Broken] = [
     ("desired only, expected Insert, found nothing", planned(None)),
+    ("g-0: desired only, expected Insert", planned(None, wanted=MANY)),
     ("held back, but not there: ['z']", planned(ready(), held_back=("z",))),
     (
         "no attempt id is left, and no node needs one",
@@ -252,6 +294,14 @@ SILENT: list[Broken] = [
     ("found no action, expected Restart", planned(destroyed())),
     ("found no action, expected Restart", planned(failed_and_gone(), now=at(1))),
     ("found no action, expected MarkDestroyed", planned(cleaned_up())),
+    (
+        "b-0: found no action, expected an effect",
+        planned(
+            exhausted(destroyed(), new(attempt=2, desired=BESIDE)),
+            wanted=BOTH,
+            allocator_exhausted=True,
+        ),
+    ),
     ("found no action, expected a hand-over", planned(joined(), held_back=(G0,))),
     ("found no action, expected an effect", planned(new())),
     ("found no action, expected an effect", planned(deleting(joined()))),

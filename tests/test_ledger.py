@@ -6,12 +6,15 @@ from hypothesis import strategies as st
 
 from cluster_reconciler.executors.ledger import (
     OperationLedger,
+    OperationState,
     RetiredAttempts,
     SubmissionRefused,
 )
 from cluster_reconciler.messages import (
     BootstrapSessionId,
     CancelBootstrap,
+    Disposition,
+    EffectError,
     ExecutorResult,
     LogicalNodeId,
     NodeAttemptId,
@@ -82,3 +85,36 @@ def test_a_hundred_thousand_retired_attempts_are_one_span_beside_those_that_live
         if attempt not in (7, 70_000):
             retired.add(NodeAttemptId(attempt))
     assert retired.spans == 3
+
+
+@pytest.mark.parametrize("kept", [0, -1])
+def test_a_ledger_that_would_keep_nothing_is_refused(kept: int) -> None:
+    with pytest.raises(ValueError, match=f"at least 1 operation must be kept, found kept={kept}"):
+        OperationLedger(kept)
+
+
+def test_a_ledger_that_keeps_one_knows_the_latest() -> None:
+    ledger = OperationLedger(kept=1)
+    answered(ledger, 1)
+    answered(ledger, 2)
+    assert ledger.repeated(effect(2)) is ledger.get(effect(2).operation)
+    with pytest.raises(SubmissionRefused, match="too old: outcomes up to sequence 1"):
+        ledger.repeated(effect(1))
+
+
+def test_a_refusal_gives_its_reason_for_people_and_for_code() -> None:
+    refused = SubmissionRefused("the executors are closed")
+    assert (refused.reason, str(refused)) == ("the executors are closed",) * 2
+
+
+def test_what_never_ran_is_recorded_as_it_is_answered() -> None:
+    record = OperationLedger().enter(effect(1))
+    result = record.never_ran("withdrawn before it began")
+    error = EffectError("withdrawn before it began", Disposition.DEFINITE, not_run=True)
+    assert result == ExecutorResult(NODE, effect(1).operation, error=error)
+    assert (record.state, record.result) == (OperationState.WITHDRAWN, result)
+
+
+def test_each_state_of_an_operation_has_its_word() -> None:
+    words = ["waiting", "running", "answered", "withdrawn"]
+    assert [state.value for state in OperationState] == words
