@@ -1,26 +1,35 @@
 """The operation ledger and the memory of retired attempts, by themselves."""
 
+from datetime import datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cluster_reconciler.executors.ledger import (
     OperationLedger,
     OperationState,
     RetiredAttempts,
+    RunningOperation,
     SubmissionRefused,
 )
 from cluster_reconciler.messages import (
+    AttemptIdentity,
     BootstrapSessionId,
     CancelBootstrap,
+    DestroyLease,
     Disposition,
     EffectError,
     ExecutorResult,
     LogicalNodeId,
     NodeAttemptId,
     OperationId,
+    OperationKind,
     PlannedEffect,
+    RunId,
 )
+from tests.decider_words import LEASE, T0
 
 NODE = LogicalNodeId("g-0")
 
@@ -118,3 +127,37 @@ def test_what_never_ran_is_recorded_as_it_is_answered() -> None:
 def test_each_state_of_an_operation_has_its_word() -> None:
     words = ["waiting", "running", "answered", "withdrawn"]
     assert [state.value for state in OperationState] == words
+
+
+def test_an_id_stays_too_old_when_an_older_one_is_forgotten_after_it() -> None:
+    ledger = OperationLedger(kept=1)
+    for sequence in (2, 1, 3):
+        answered(ledger, sequence)
+    with pytest.raises(SubmissionRefused, match="too old: outcomes up to sequence 2"):
+        ledger.repeated(effect(2))
+
+
+def test_an_id_with_other_input_is_refused_with_what_it_was_and_what_it_is() -> None:
+    ledger = OperationLedger()
+    ledger.enter(effect(1))
+    again = replace(effect(1), command=DestroyLease(LEASE.handle))
+    told = r"was submitted before .* \(cancel_bootstrap then, destroy_lease now\); use a new"
+    with pytest.raises(SubmissionRefused, match=told):
+        ledger.repeated(again)
+
+
+@pytest.mark.parametrize(
+    ("since", "told"),
+    [
+        (None, "cancel_bootstrap op(1,4) (run 7, node g-0, attempt 1)"),
+        (
+            T0,
+            "cancel_bootstrap op(1,4) (run 7, node g-0, attempt 1, since 2026-01-01T00:00:00+00:00)",
+        ),
+    ],
+)
+def test_what_runs_is_told_with_the_time_since_when(since: datetime | None, told: str) -> None:
+    identity = AttemptIdentity(RunId(7), NODE, NodeAttemptId(1))
+    operation = effect(4).operation
+    running = RunningOperation(identity, operation, OperationKind.CANCEL_BOOTSTRAP, since)
+    assert str(running) == told
