@@ -146,18 +146,9 @@ def test_an_id_with_other_input_is_refused_with_what_it_was_and_what_it_is() -> 
         ledger.repeated(again)
 
 
-@pytest.mark.parametrize(
-    ("since", "told"),
-    [
-        (None, "cancel_bootstrap op(1,4) (run 7, node g-0, attempt 1)"),
-        (
-            T0,
-            "cancel_bootstrap op(1,4) (run 7, node g-0, attempt 1, since 2026-01-01T00:00:00+00:00)",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("since", "told"), [(None, ""), (T0, ", since 2026-01-01T00:00:00+00:00")])
 def test_what_runs_is_told_with_the_time_since_when(since: datetime | None, told: str) -> None:
     identity = AttemptIdentity(RunId(7), NODE, NodeAttemptId(1))
     operation = effect(4).operation
     running = RunningOperation(identity, operation, OperationKind.CANCEL_BOOTSTRAP, since)
-    assert str(running) == told
+    assert str(running) == f"cancel_bootstrap op(1,4) (run 7, node g-0, attempt 1{told})"
