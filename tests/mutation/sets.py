@@ -72,7 +72,7 @@ SETS = {
             f"executors/{name}.py"
             for name in ("ledger", "attempt", "adoption", "carrier", "executor", "routing")
         ),
-        tests=_tests("test_ledger.py", "test_executor_*.py"),
+        tests=_tests("test_ledger.py", "test_mutants_executors.py", "test_executor_*.py"),
         second=(*_CLUSTERS, "tests/test_checks_catch_planted_faults.py"),
     ),
     "driver": MutationSet(
