@@ -4,14 +4,24 @@
 It starts no process, and no thread of its own.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import cast
 
 import pytest
+from loguru import logger
 
+from cluster_reconciler.executors import (
+    BootstrapContext,
+    Executors,
+    Stream,
+    SubmissionRefused,
+)
 from cluster_reconciler.executors.adoption import Holding
 from cluster_reconciler.executors.attempt import Attempt, Runner, Worker
-from cluster_reconciler.executors.provider import ActorHandle
+from cluster_reconciler.executors.provider import ActorHandle, Behaviour
+from cluster_reconciler.executors.secret_references import MASK
 from cluster_reconciler.messages import (
     BootstrapAbsent,
     BootstrapCancelled,
@@ -39,7 +49,7 @@ from tests.test_executor_adoption import (
     START,
 )
 from tests.test_executor_adoption import Attempt as Held
-from tests.test_executor_operations import T0, Rig, create
+from tests.test_executor_operations import RUN, T0, Rig, create, start
 
 LATER = T0 + timedelta(seconds=5)
 CANCEL = CancelBootstrap(FIRST)
@@ -279,3 +289,101 @@ def test_a_cancel_that_fails_because_the_lease_is_gone_succeeds() -> None:
     held.provider.script.cancel().fail(RuntimeError("no such host"))
     assert held.asks(CANCEL) == BootstrapCancelled()
     assert held.story[-2:] == ["cancel_bootstrap", "find_lease"]
+
+
+# -- what the executors hand on -------------------------------------------------------------------
+
+
+WRONG_NUMBER = "expected its number to be int, found str"
+
+
+def session_of(rig: Rig, executors: Executors) -> BootstrapContext:
+    """What the one session was given, which these executors have started."""
+    for effect in (create(1), start(2)):
+        executors.submit(effect)
+        rig.pump()
+    return rig.provider.world.sessions[0].context
+
+
+def test_output_and_what_is_dropped_are_handed_on_with_whose_they_are() -> None:
+    rig, lines, dropped = Rig(), Lines(), Lines()
+    executors = Executors(
+        RUN, [rig.provider], rig.spawner, rig.hear, rig.clock.now, rig.ticket, lines, dropped
+    )
+    context = session_of(rig, executors)
+    context.output(Stream.STDOUT, 1, "up")
+    context.output(Stream.STDOUT, "2", "of no number")  # type: ignore[arg-type]
+    assert lines.heard == [(IDENTITY, Stream.STDOUT, 1, "up")]
+    [(identity, why)] = dropped.heard
+    assert (identity, str(why).partition("): ")[2]) == (IDENTITY, WRONG_NUMBER)
+
+
+def test_what_is_dropped_is_logged_when_nobody_asked_for_it() -> None:
+    rig = Rig()
+    context = session_of(rig, rig.executors)
+    with logged() as lines:
+        context.output(Stream.STDOUT, 1, "up")
+        context.output(Stream.STDOUT, "2", "of no number")  # type: ignore[arg-type]
+    [line] = lines
+    who, _, why = line.partition("): ")
+    assert (who.startswith("WARNING run 7, node g-0, attempt 1, "), why) == (True, WRONG_NUMBER)
+
+
+def test_what_a_node_says_by_another_way_is_masked_with_its_own_secrets() -> None:
+    rig = Rig()
+    session_of(rig, rig.executors)
+    said = "the-token of \ud800"
+    ids = (NodeAttemptId(1), NodeAttemptId(9))
+    masked = [rig.executors.masked(attempt_id, said) for attempt_id in ids]
+    assert masked == [MASK + " of \\ud800", "the-token of \\ud800"]
+
+
+class Lines:
+    """Notes what it is called with."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[object, ...]] = []
+
+    def __call__(self, *said: object) -> None:
+        self.heard.append(said)
+
+
+@contextmanager
+def logged() -> Iterator[list[str]]:
+    """What is logged meanwhile, with its level."""
+    lines: list[str] = []
+    sink = logger.add(lambda line: lines.append(str(line).rstrip()), format="{level} {message}")
+    try:
+        yield lines
+    finally:
+        logger.remove(sink)
+
+
+def test_a_repetition_of_what_has_no_answer_yet_tells_nothing() -> None:
+    rig = Rig()
+    rig.executors.submit(create(1))
+    rig.executors.submit(create(1))
+    assert (rig.answers, rig.observed) == ([], [])
+
+
+def test_what_comes_while_the_actor_is_being_started_is_told_to_it() -> None:
+    rig = Rig()
+    spawn = rig.spawner.spawn
+
+    def slowly(name: str, behaviour: Behaviour, died: Callable[[str], None]) -> ActorHandle:
+        rig.executors.withdraw(create(1).operation)
+        rig.executors.submit(create(2))
+        return spawn(name, behaviour, died)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rig.spawner, "spawn", slowly)
+        rig.executors.submit(create(1))
+    rig.pump()
+    assert [answer.operation for answer in rig.answers] == [create(2).operation]
+
+
+def test_an_attempt_that_never_was_is_retired_all_the_same() -> None:
+    rig = Rig()
+    rig.executors.retire(NodeAttemptId(1))
+    with pytest.raises(SubmissionRefused, match="attempt 1 is retired"):
+        rig.executors.submit(create(1))
