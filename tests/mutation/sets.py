@@ -37,6 +37,8 @@ def _files(package: str, pattern: str, without: str = "") -> tuple[str, ...]:
 
 
 _WALK, _RANDOM = "test_decider_walk.py", "test_decider_random.py"
+_THREADS = "test_executor_threads.py"
+"""Its tests wait for what a mutant may never do."""
 _CHECKS = _tests("test_decider_invariants*.py")
 _CLUSTERS = _tests("test_lifecycle_*.py", "test_world_*.py")
 _DESELECT = (
@@ -72,8 +74,13 @@ SETS = {
             f"executors/{name}.py"
             for name in ("ledger", "attempt", "adoption", "carrier", "executor", "routing")
         ),
-        tests=_tests("test_ledger.py", "test_mutants_executors.py", "test_executor_*.py"),
-        second=(*_CLUSTERS, "tests/test_checks_catch_planted_faults.py"),
+        tests=_tests(
+            "test_ledger.py",
+            "test_mutants_executors*.py",
+            "test_executor_*.py",
+            without=(_THREADS,),
+        ),
+        second=(f"tests/{_THREADS}", *_CLUSTERS, "tests/test_checks_catch_planted_faults.py"),
     ),
     "driver": MutationSet(
         files=("actors/driver.py",),
