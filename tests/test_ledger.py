@@ -146,7 +146,10 @@ def test_an_id_with_other_input_is_refused_with_what_it_was_and_what_it_is() -> 
         ledger.repeated(again)
 
 
-@pytest.mark.parametrize(("since", "told"), [(None, ""), (T0, ", since 2026-01-01T00:00:00+00:00")])
+@pytest.mark.parametrize(
+    ("since", "told"),
+    [(None, ""), (T0.replace(microsecond=5), ", since 2026-01-01T00:00:00+00:00")],
+)
 def test_what_runs_is_told_with_the_time_since_when(since: datetime | None, told: str) -> None:
     identity = AttemptIdentity(RunId(7), NODE, NodeAttemptId(1))
     operation = effect(4).operation

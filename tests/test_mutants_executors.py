@@ -8,6 +8,7 @@ of its own.  What an attempt holds has a file of its own, `test_mutants_executor
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from time import monotonic
 from typing import cast
 
 import pytest
@@ -22,7 +23,12 @@ from cluster_reconciler.executors import (
 from cluster_reconciler.executors.attempt import Attempt, Runner, Worker
 from cluster_reconciler.executors.provider import ActorHandle, Behaviour
 from cluster_reconciler.executors.secret_references import MASK
-from cluster_reconciler.messages import ExecutorResult, NodeAttemptId, OperationId, PlannedEffect
+from cluster_reconciler.messages import (
+    ExecutorResult,
+    NodeAttemptId,
+    OperationId,
+    PlannedEffect,
+)
 from tests.test_executor_adoption import IDENTITY
 from tests.test_executor_operations import RUN, Rig, create, start
 
@@ -215,3 +221,35 @@ def test_an_actor_that_is_given_more_inside_its_answer_is_stopped_once() -> None
         executors = Executors(RUN, [rig.provider], rig.spawner, hear, rig.clock.now, rig.ticket)
         executors.submit(create(1))
     assert stops.heard == [("stop",)]
+
+
+def test_closing_waits_for_what_runs_as_long_as_it_was_told_to() -> None:
+    rig, timeout = Rig(), timedelta(milliseconds=20)
+    waited: list[tuple[int, bool]] = []
+
+    def close(_call: object, effect: Callable[[], object]) -> object:
+        began = monotonic()
+        left = rig.executors.close(timeout)
+        waited.append((len(left), monotonic() - began >= timeout.total_seconds()))
+        return effect()
+
+    rig.provider.script.create().play(close)
+    rig.executors.submit(create(1))
+    rig.pump()
+    assert waited == [(1, True)]
+
+
+def test_an_attempt_that_is_retired_while_it_works_is_kept_until_its_answer() -> None:
+    rig = Rig()
+    kept: list[tuple[int, int]] = []
+
+    def retire(_call: object, effect: Callable[[], object]) -> object:
+        rig.executors.retire(NodeAttemptId(1))
+        kept.append((rig.executors.attempts, len(rig.executors.running)))
+        return effect()
+
+    rig.provider.script.create().play(retire)
+    rig.executors.submit(create(1))
+    with logged() as lines:
+        rig.pump()
+    assert (kept, rig.executors.attempts, len(rig.answers), lines) == ([(1, 1)], 0, 1, [])

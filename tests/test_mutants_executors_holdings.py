@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from cluster_reconciler.executors import ProviderError
 from cluster_reconciler.executors.adoption import Holding
 from cluster_reconciler.messages import (
     BootstrapAbsent,
@@ -137,7 +138,7 @@ def test_only_a_look_up_may_end_the_attempt() -> None:
     held.provider.script.lookup().end_attempt()
     held.provider.script.destroy().end_attempt()
     assert held.fails(LOOK_UP) is Disposition.ATTEMPT_ENDING
-    held.provider.script.lookup().fail(RuntimeError("throttled"))
+    held.provider.script.lookup().fail(ProviderError("throttled", Disposition.AMBIGUOUS))
     assert held.fails(LOOK_UP) is Disposition.DEFINITE
     assert held.fails(DESTROY) is Disposition.DEFINITE
 
