@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from cluster_reconciler.actors.clock import ManualClock
 from cluster_reconciler.actors.driver_actor import DriverActor
 from cluster_reconciler.actors.mailbox import MailboxRecord
 from cluster_reconciler.actors.stepping import DEFAULT_START, SteppingCluster
@@ -108,6 +109,11 @@ class RecordedCluster(SteppingCluster):
         self._actor = DriverActor(system, self._driver, self._after)
         self._world.note, self._world.tell = self._actor.note, self._actor.tell
         self._actor.tell(RunPass())  # The one that the superclass has queued, in its own mailbox.
+
+    @property
+    def clock(self) -> ManualClock:
+        """The one that is stepped."""
+        return self._world.clock
 
     @property
     def depth(self) -> int:

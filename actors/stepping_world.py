@@ -17,13 +17,14 @@ refuse the one, and drop, double, change or hold back the other (`after`, then `
 superclass).
 """
 
+from bisect import insort
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
 from msgspec import Struct
 
-from cluster_reconciler.actors.clock import END_OF_TIME
+from cluster_reconciler.actors.clock import END_OF_TIME, ManualClock
 from cluster_reconciler.actors.spawning import SteppingSpawner
 from cluster_reconciler.actors.stepping import DEFAULT_START
 from cluster_reconciler.actors.stepping_calls import PausedCalls
@@ -31,6 +32,7 @@ from cluster_reconciler.actors.stepping_oracle import check_world
 from cluster_reconciler.actors.stepping_record import RecordedCluster
 from cluster_reconciler.actors.system import ActorSystem
 from cluster_reconciler.decider import (
+    ExpandedShape,
     ManagedNode,
     RetryPolicy,
     expand_shape,
@@ -62,10 +64,10 @@ class _Clock:
 
     def __init__(self, start: datetime) -> None:
         self._start = start
-        self.cluster: RecordedCluster | None = None
+        self.real: ManualClock | None = None
 
     def now(self) -> datetime:
-        return self.cluster.now if self.cluster is not None else self._start
+        return self.real.now() if self.real is not None else self._start
 
 
 class _Planned(Struct, frozen=True):
@@ -120,6 +122,7 @@ class SteppingWorld:
         leaks of ours."""
         self.rounds = 0
         """Rounds that the latest settling took."""
+        self._expanded_of = shape
         self._expanded = expand_shape(shape)
         self._checked: tuple[int, ...] = ()
         """What all that is checked was made of when it was checked last."""
@@ -144,7 +147,7 @@ class SteppingWorld:
             safety_tick=safety_tick,
             first_attempt=first_attempt,
         )
-        self._clock.cluster = self.cluster
+        self._clock.real = self.cluster.clock
 
     # -- stepping ---------------------------------------------------------------------------------
 
@@ -159,7 +162,7 @@ class SteppingWorld:
 
     def pump(self) -> bool:
         """One message of one executor; its results wait in the driver's mailbox."""
-        if not self._threaded:
+        if not self.can_pause():
             return self._spawner.pump()
         if self._spawner.queued == 0:
             return False
@@ -173,7 +176,7 @@ class SteppingWorld:
             AssertionError: they do not come to rest, or something does not hold.
         """
         for count in range(ROUNDS_MAX):
-            if not self.round():
+            if self.at_rest or not self.round():
                 self.rounds = count
                 self._check_what_changed()
                 return
@@ -245,15 +248,23 @@ class SteppingWorld:
 
     def _do_what_is_planned(self) -> None:
         """What an act plans for this very moment has its turn when time goes on."""
-        for planned in [planned for planned in self._planned if planned.at <= self.now]:
-            self._planned.remove(planned)
+        now = self.now
+        count = next((n for n, p in enumerate(self._planned) if p.at > now), len(self._planned))
+        due, self._planned = self._planned[:count], self._planned[count:]
+        for planned in due:
             planned.act()
 
     @property
     def due_at(self) -> datetime | None:
         """When something is due next: a deadline, a tick, a plan of the test, a paused call."""
-        moments = [self.cluster.due_at, self._calls.due_at, *(p.at for p in self._planned)]
+        planned = self._planned[0].at if self._planned else None
+        moments = (self.cluster.due_at, self._calls.due_at, planned)
         return min((moment for moment in moments if moment is not None), default=None)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing waits, neither for the driver nor for an executor."""
+        return self.cluster.depth == 0 and self._spawner.queued == 0
 
     @property
     def now(self) -> datetime:
@@ -277,12 +288,16 @@ class SteppingWorld:
 
     def after(self, seconds: float, act: Callable[[], object]) -> None:
         """Do this so much later, from within `run`."""
-        self._planned.append(_Planned(later(self.now, timedelta(seconds=seconds)), act))
-        self._planned.sort(key=lambda planned: planned.at)
+        planned = _Planned(later(self.now, timedelta(seconds=seconds)), act)
+        insort(self._planned, planned, key=lambda planned: planned.at)
 
     def may_pause(self) -> None:
         """Calls may take time from now on, by `pause`."""
         self._threaded = True
+
+    def can_pause(self) -> bool:
+        """Whether a call may pause now; a subclass that knows better saves the threads for it."""
+        return self._threaded
 
     def pause(self, seconds: float) -> None:
         """From within a provider's call, after `may_pause`: it takes so long."""
@@ -316,6 +331,15 @@ class SteppingWorld:
 
     # -- what came out ----------------------------------------------------------------------------
 
+    @property
+    def wanted(self) -> ExpandedShape:
+        """The shape that was accepted last, node by node."""
+        desired = self.cluster.desired
+        if self._expanded_of is not desired:
+            self._expanded_of = desired
+            self._expanded = expand_shape(desired, self._expanded)
+        return self._expanded
+
     def node(self, node_id: str) -> ManagedNode:
         """The node's present value."""
         return self.cluster.state.nodes[LogicalNodeId(node_id)]
@@ -343,11 +367,9 @@ class SteppingWorld:
             AssertionError: see `stepping_oracle.check_world`.
         """
         state = self.cluster.state
-        if self._expanded.shape != self.cluster.desired:
-            self._expanded = expand_shape(self.cluster.desired, self._expanded)
         live = self.live - self.excused if self.check_leaks else frozenset[AttemptIdentity]()
         doubles = frozenset(i for provider in self.providers for i in provider.world.doubles)
-        check_world(state, self._expanded, live, doubles if self.check_leaks else frozenset())
+        check_world(state, self.wanted, live, doubles if self.check_leaks else frozenset())
 
     def _check_what_changed(self) -> None:
         """Time alone breaks nothing: neither the state nor what exists is another one."""

@@ -201,10 +201,11 @@ class MemoryProvider:
         """See `Provider`."""
 
         def listed() -> Sequence[ListedLease]:
+            now = self._now()
             return tuple(
                 ListedLease(lease.identity, lease.facts, detail=f"since {lease.created_at}")
                 for lease in self.world.leases
-                if lease.identity.run_id == run_id and self._shows(lease)
+                if lease.identity.run_id == run_id and now - lease.created_at >= self.read_lag
             )
 
         return self._play(CallKind.LIST_LEASES, None, run_id, listed)

@@ -116,7 +116,8 @@ class MemoryWorld:
     @property
     def live(self) -> frozenset[AttemptIdentity]:
         """The attempts that have a machine now."""
-        return frozenset(lease.identity for lease in self.leases)
+        with self.lock:
+            return frozenset(self._leases_of)
 
     @property
     def doubles(self) -> frozenset[AttemptIdentity]:

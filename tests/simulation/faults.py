@@ -101,7 +101,7 @@ class Faults:
 
     def decide(self, name: str, kind: str, permille: int, options: Sequence[str]) -> str | None:
         """What goes wrong with the thing of this name, if anything; `kind`: for the count."""
-        if not self.on or (self._keep is not None and name not in self._keep):
+        if not self.may(permille) or (self._keep is not None and name not in self._keep):
             return None
         if not self._chance.hit(name, permille):
             return None
@@ -109,6 +109,10 @@ class Faults:
         self.fired[name] = what
         self.counts[f"{kind}: {what}"] += 1
         return what
+
+    def may(self, permille: int) -> bool:
+        """Whether anything of that rate can go wrong now."""
+        return self.on and permille > 0
 
     def count(self, kind: str) -> None:
         """Something went wrong that nobody decides call by call."""

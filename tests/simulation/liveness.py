@@ -57,7 +57,7 @@ def show(world: SimulatedWorld) -> Found:
         return Found(NO_TIME)
     claim, reached = _claim(world)
     begun = became = world.now
-    slots = {*world.cluster.state.nodes, *world.cluster.desired.expand()}
+    slots = {*world.cluster.state.nodes, *world.wanted.nodes}
     attempts = world.cluster.state.next_attempt_id
     quiet = begun + timedelta(seconds=quiet_after(world.life, world.policies))
     while not (reached(world) and world.now > quiet):
@@ -106,7 +106,7 @@ def _converged(world: SimulatedWorld) -> bool:
 def _all_ids_used(world: SimulatedWorld) -> bool:
     """Nothing undesired is left, and each node that is there is as wanted or gone for good; or it
     asks for a place where there is none."""
-    desired = world.cluster.desired.expand()
+    desired = world.wanted.nodes
     nodes = world.cluster.state.nodes
     may_ask = _places(world) is not None
     return set(nodes) <= set(desired) and all(
@@ -119,7 +119,7 @@ def _all_ids_used(world: SimulatedWorld) -> bool:
 
 def _places(world: SimulatedWorld) -> dict[ProviderKind, int] | None:
     """How many nodes of each provider can be ready, where that is fewer than wanted."""
-    wanted = Counter(spec.provider for spec in world.cluster.desired.expand().values())
+    wanted = Counter(spec.provider for spec in world.wanted.nodes.values())
     ghosts = Counter(world.provider_of(i).kind for i in sorted(world.excused & world.live))
     can = {
         provider.kind: wanted[provider.kind]
@@ -132,7 +132,7 @@ def _places(world: SimulatedWorld) -> dict[ProviderKind, int] | None:
 
 def _all_places_taken(world: SimulatedWorld) -> bool:
     places = _places(world)
-    desired = world.cluster.desired.expand()
+    desired = world.wanted.nodes
     nodes = world.cluster.state.nodes
     ready = Counter(
         desired[node].provider
@@ -150,7 +150,7 @@ def _all_places_taken(world: SimulatedWorld) -> bool:
 
 def _missing(world: SimulatedWorld) -> str:
     nodes = world.cluster.state.nodes
-    desired = world.cluster.desired.expand()
+    desired = world.wanted.nodes
     text = []
     for node_id in sorted({*nodes, *desired}):
         node = nodes.get(node_id)

@@ -63,7 +63,7 @@ class Oracle:
         """Raises AssertionError: something does not hold."""
         self._at_rest()
         state = self._world.cluster.state
-        desired = self._world.cluster.desired.expand()
+        desired = self._world.wanted.nodes
         self._no_action_fits_twice(state)
         for node_id, node in state.nodes.items():
             wanted = desired.get(node_id)
@@ -130,7 +130,7 @@ class Oracle:
                 f"could be applied a second time: {action}"
             )
         if state.next_attempt_id >= ATTEMPT_ID_MAX:
-            for spec in self._world.cluster.desired.expand().values():
+            for spec in self._world.wanted.nodes.values():
                 beyond = Insert(state.next_attempt_id, spec)
                 assert transitions.refusal(state, beyond) is not None, f"{beyond} has no id"
 

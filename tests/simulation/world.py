@@ -5,7 +5,7 @@ It plays what `faults` decides and what `acts` does; it decides nothing and chec
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -70,6 +70,8 @@ class SimulatedWorld(SteppingWorld):
         """The node and kind of every effect that the driver has submitted."""
         self._commands: dict[OperationId, NodeManagerCommand] = {}
         self._provider_of: dict[AttemptIdentity, MemoryProvider] = {}
+        self._known_options: dict[tuple[CallKind, ProviderKind], Sequence[str]] = {}
+        """How the calls of each provider can go wrong."""
         self._dooms: list[int] = []
         self.wake_lost = False
         """A timer was lost, and no pass has set another one since."""
@@ -113,6 +115,10 @@ class SimulatedWorld(SteppingWorld):
         wait = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
         return max(timedelta(0), min(wait, LAST_MOMENT - self.now))
 
+    def can_pause(self) -> bool:
+        """See `SteppingWorld`; only a fault of a call makes it pause."""
+        return super().can_pause() and self.faults.may(self.life.rates.calls)
+
     def doom(self, nth: int) -> None:
         """The next executor that has something to do dies instead of doing it."""
         self._dooms.append(nth)
@@ -137,10 +143,10 @@ class SimulatedWorld(SteppingWorld):
         pumped, turn = False, 0
         while True:
             turn += 1
-            steps = self.chance.below(f"turn/{self.now}/{turn}", 4)
-            stepped = min(steps, self.cluster.depth)
-            for _ in range(stepped):
-                self.cluster.step()
+            if self.cluster.depth:
+                steps = self.chance.below(f"turn/{self.now}/{turn}", 4)
+                for _ in range(min(steps, self.cluster.depth)):
+                    self.cluster.step()
             went_on = self.pump()
             pumped = pumped or went_on
             if not went_on and self.cluster.depth == 0:
@@ -165,16 +171,19 @@ class SimulatedWorld(SteppingWorld):
     def call_fault(self, call: Call, provider: MemoryProvider) -> str | None:
         """See `provider.World`."""
         identity = call.identity
-        options = [what for what in CALL_FAULTS[call.kind] if self._can_be(what, provider)]
+        if identity is not None:
+            self._provider_of[identity] = provider
+        if not self.faults.on:
+            return None
+        options = self._options(call.kind, provider)
         if identity is None:
             self._numbers[provider.kind] += 1
             name = f"list_leases:{provider.kind}:{self._numbers[provider.kind]}"
             return self.faults.decide(name, call.kind, self.life.rates.listings, options)
-        self._provider_of[identity] = provider
         name = self._next_name(call.kind, identity.node, identity.attempt)
         if call.kind is CallKind.CANCEL_BOOTSTRAP:
             stuck = name.rpartition(":")[0]
-            if self.faults.fired.get(stuck) == "never works" and self.faults.on:
+            if self.faults.fired.get(stuck) == "never works":
                 return "never works"
             found = self.faults.decide(
                 stuck, call.kind, self.life.rates.calls // 3, ("never works",)
@@ -182,6 +191,13 @@ class SimulatedWorld(SteppingWorld):
             if found is not None:
                 return found
         return self.faults.decide(name, call.kind, self.life.rates.calls, options)
+
+    def _options(self, kind: CallKind, provider: MemoryProvider) -> Sequence[str]:
+        known = self._known_options.get((kind, provider.kind))
+        if known is None:
+            known = tuple(what for what in CALL_FAULTS[kind] if self._can_be(what, provider))
+            self._known_options[kind, provider.kind] = known
+        return known
 
     def _can_be(self, what: str, provider: MemoryProvider) -> bool:
         if what.startswith("slow"):
@@ -282,6 +298,9 @@ class SimulatedWorld(SteppingWorld):
         attempt, sequence = message.operation.attempt, message.operation.sequence
         name = f"result:{message.node}:{self.life_number(message.node, attempt)}:{sequence}"
         command = self._commands.get(message.operation)
+        if not self.faults.may(self.life.rates.replies):
+            self.cluster.tell(message)
+            return
         options = [what for what in REPLIES if can_be_spoilt(message, command, what)]
         what = self.faults.decide(name, "result", self.life.rates.replies, options)
         self._deliver(name, what, message, partial(spoilt, message, command, what))
@@ -300,20 +319,18 @@ class SimulatedWorld(SteppingWorld):
         message: ExecutorResult | NodeObserved,
         spoilt: Callable[[], object],
     ) -> None:
-        late = self.chance.pick(f"{name}/late", LATE)
         tell = partial(self.cluster.tell, message)
         match what:
             case None:
                 tell()
             case "lost":
                 pass
-            case "late":
-                self.after(late, tell)
             case "doubled":
                 tell()
                 tell()
-            case "doubled late":
-                tell()
-                self.after(late, tell)
+            case "late" | "doubled late":
+                if what == "doubled late":
+                    tell()
+                self.after(self.chance.pick(f"{name}/late", LATE), tell)
             case _:
                 self.cluster.tell(spoilt())
