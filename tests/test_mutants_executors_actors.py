@@ -149,6 +149,22 @@ def test_what_runs_is_known_with_its_state_and_its_time() -> None:
     assert seen == [(create(1).operation, T0)]
 
 
+def test_what_has_expired_lets_one_more_wait_behind_it() -> None:
+    rig = Rig()
+
+    def expire(_call: object, effect: Callable[[], object]) -> object:
+        assert not rig.executors.expire(create(1).operation)
+        rig.executors.submit(create(2))
+        with pytest.raises(SubmissionRefused, match=r"op\(1,2\) \(create_lease\) .* is waiting"):
+            rig.executors.submit(create(3))
+        return effect()
+
+    rig.provider.script.create().play(expire)
+    rig.executors.submit(create(1))
+    rig.pump()
+    assert sequences(rig) == [1, 2]
+
+
 def test_a_call_that_fails_is_answered_with_its_error() -> None:
     rig = Rig()
     rig.provider.script.create().fail(RuntimeError("no route"))
