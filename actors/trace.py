@@ -9,12 +9,10 @@ more.  It never holds a ticket, a token or a resolved environment: those cross n
 """
 
 import os
-import platform
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum, auto
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -33,6 +31,7 @@ from cluster_reconciler.actors.trace_log import (
     traceback_text,
 )
 from cluster_reconciler.actors.trace_marks import NodeMarks, PlanMark
+from cluster_reconciler.actors.trace_versions import program_versions
 from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.messages import (
     ClusterShape,
@@ -178,7 +177,7 @@ class _AnyHeader(Struct, tag="header"):
     version: int
 
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
+_encode_into = msgspec.json.Encoder(order="deterministic").encode_into
 _decode_version = msgspec.json.Decoder(_AnyHeader).decode
 _decode_header = msgspec.json.Decoder(TraceHeader).decode
 _decode_line = msgspec.json.Decoder(TraceLine).decode
@@ -189,6 +188,7 @@ _MESSAGES = frozenset(
 )
 _ALWAYS_SOUND = frozenset({RunPass, SafetyTick, Trigger})
 """They hold nothing that could not be read back."""
+_NO_NODES: NodeMarks = {}
 
 
 class TraceWriter:
@@ -225,6 +225,8 @@ class TraceWriter:
         self._redact = redact
         self._lock = threading.Lock()
         self._chain = Chain()
+        self._line = bytearray()
+        """The one that is being written: memory that is there already is cheaper than new one."""
         self._file: BinaryIO | None = open(  # noqa: SIM115  closed by close()
             path, "wb", buffering=0, opener=_open_for_owner
         )
@@ -237,12 +239,13 @@ class TraceWriter:
             policy,
             policy.seed,
             started_at,
-            versions=_versions(),
+            versions=program_versions(),
             first_attempt=first_attempt,
             providers=None if providers is None else tuple(sorted(providers)),
             check_invariants=check_invariants,
         )
-        self._write(_encode(header))
+        _encode_into(header, self._line)
+        self._send()
 
     def write(
         self,
@@ -270,19 +273,21 @@ class TraceWriter:
             shown,  # type: ignore[arg-type]  # it is one of them
             answers,
             state_digest,
-            nodes or {},
+            nodes or _NO_NODES,
             plan,
             raised,
         )
-        try:
-            encoded = _encode(line)
-            if not (nodes or type(shown) in _ALWAYS_SOUND or _can_be_read(line, encoded)):
-                encoded = _encode(replace(line, message=OpaqueMessage(type(message).__name__)))
-        except Exception as error:  # noqa: BLE001  any: a foreign value inside a message
-            logger.error("trace {}: a message cannot be encoded: {!r}", self.path, error)
-            opaque = OpaqueMessage(type(message).__name__)
-            encoded = _encode(replace(line, message=opaque, answers=()))
-        self._write(encoded)
+        with self._lock:
+            try:
+                _encode_into(line, self._line)
+                if not (nodes or _is_sound(shown) or _can_be_read(line, self._line)):
+                    opaque = OpaqueMessage(type(message).__name__)
+                    _encode_into(replace(line, message=opaque), self._line)
+            except Exception as error:  # noqa: BLE001  any: a foreign value inside a message
+                logger.error("trace {}: a message cannot be encoded: {!r}", self.path, error)
+                opaque = OpaqueMessage(type(message).__name__)
+                _encode_into(replace(line, message=opaque, answers=()), self._line)
+            self._send()
 
     def close(self) -> None:
         """Close the file; again is fine."""
@@ -304,25 +309,32 @@ class TraceWriter:
             return shown  # type: ignore[return-value]  # it is one of them
         return OpaqueMessage(type(message).__name__)
 
-    def _write(self, encoded: bytes) -> None:
-        with self._lock:
-            if self._file is None:
-                return
+    def _send(self) -> None:
+        """Close the line and write it.  The lock is held."""
+        if self._file is None:
+            return
+        line = self._line
+        try:
+            self._chain.close(line)
+            # Without a buffer: the operating system may take less than all of it at once.
+            while (taken := self._file.write(line)) < len(line):
+                del line[:taken]
+        except OSError as error:
+            logger.error("trace {} ends here, it cannot be written: {}", self.path, error)
+            file, self._file = self._file, None
             try:
-                rest = self._chain.closed(encoded)
-                # Without a buffer: the operating system may take less than all of it at once.
-                while (taken := self._file.write(rest)) < len(rest):
-                    rest = rest[taken:]
-            except OSError as error:
-                logger.error("trace {} ends here, it cannot be written: {}", self.path, error)
-                file, self._file = self._file, None
-                try:
-                    file.close()
-                except OSError:
-                    logger.debug("trace {}: what was buffered is lost", self.path)
+                file.close()
+            except OSError:
+                logger.debug("trace {}: what was buffered is lost", self.path)
 
 
-def _can_be_read(line: TraceLine, encoded: bytes) -> bool:
+def _is_sound(message: object) -> bool:
+    """Whether it can be seen at once that it holds nothing that could not be read back."""
+    kind = type(message)
+    return kind in _ALWAYS_SOUND or (kind is DeadlineDue and type(message.judged) is bool)  # type: ignore[attr-defined]  # it is a DeadlineDue
+
+
+def _can_be_read(line: TraceLine, encoded: bytearray) -> bool:
     """Whether its message comes back as it is.  One that changed a node went over the wire before
     it was folded; any other may hold what its fields may not, and a reader would stop there."""
     try:
@@ -333,16 +345,6 @@ def _can_be_read(line: TraceLine, encoded: bytes) -> bool:
 
 def _open_for_owner(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "platform": platform.platform(terse=True)}
-    for name in ("cluster-reconciler", "pykka", "msgspec"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "unknown"
-    return found
 
 
 TraceItem = TraceHeader | TraceLine | TraceTorn | TraceAltered

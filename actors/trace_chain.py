@@ -23,9 +23,15 @@ class Chain:
 
     def closed(self, encoded: bytes) -> bytes:
         """The line, a JSON object with at least one field, with its checksum and its line's end."""
-        body = encoded[:-1]
-        self._latest = crc32(body, self._latest)
-        return b'%b,"chain":"%08x"}\n' % (body, self._latest)
+        line = bytearray(encoded)
+        self.close(line)
+        return bytes(line)
+
+    def close(self, line: bytearray) -> None:
+        """The same, in place."""
+        del line[-1]
+        self._latest = latest = crc32(line, self._latest)
+        line += b',"chain":"%08x"}\n' % latest
 
     def fits(self, raw: bytes) -> bool:
         """Whether a line that was read follows those before it as it was written.  What it says

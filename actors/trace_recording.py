@@ -47,12 +47,16 @@ class TraceRecording:
         error: Exception | None = None,
     ) -> None:
         """The executor was handed an effect, and answered this or raised that."""
-        mark = self._mark_of(effect)
-        if mark is not None:
+        checksum = None
+        try:
+            mark = effect_mark(effect)
+            checksum = mark.sum
             self._submitted.append(mark)
+        except Exception as failed:  # noqa: BLE001 - a trace must not harm what it traces
+            logger.error("trace: the effect {} has no digest: {!r}", effect.operation, failed)
         raised = None if error is None else str(error) or type(error).__name__
         self._answers.append(
-            SubmitAnswer(effect.operation, answer, raised, effect=mark.sum if mark else None)
+            SubmitAnswer(effect.operation, answer, raised, ExecutorCall.SUBMIT, False, checksum)
         )
 
     def asked(
@@ -98,14 +102,6 @@ class TraceRecording:
         self._writer.write(
             record, message, tuple(answers), fingerprint, nodes=nodes, plan=plan, raised=raised
         )
-
-    @staticmethod
-    def _mark_of(effect: PlannedEffect) -> EffectMark | None:
-        try:
-            return effect_mark(effect)
-        except Exception as error:  # noqa: BLE001 - a trace must not harm what it traces
-            logger.error("trace: the effect {} has no digest: {!r}", effect.operation, error)
-            return None
 
 
 def _told(asked: Asked) -> object:
