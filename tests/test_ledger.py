@@ -155,3 +155,5 @@ def test_what_runs_is_told_with_the_time_since_when(since: datetime | None, told
     operation = effect(4).operation
     running = RunningOperation(identity, operation, OperationKind.CANCEL_BOOTSTRAP, since)
     assert str(running) == f"cancel_bootstrap op(1,4) (run 7, node g-0, attempt 1{told})"
+    with pytest.raises(AttributeError, match="immutable"):
+        running.since = None  # type: ignore[misc]

@@ -66,6 +66,12 @@ def test_what_a_look_shows_is_as_old_as_the_call_that_made_it() -> None:
     assert unsure.found("lease") == Holding("lease", call_ended_at=T0)
 
 
+def test_what_is_known_of_a_thing_never_changes_in_place() -> None:
+    holding = Holding("lease")
+    with pytest.raises(AttributeError, match="immutable"):
+        holding.known = "another"  # type: ignore[misc]
+
+
 # -- what is over once it has succeeded -----------------------------------------------------------
 
 

@@ -113,3 +113,9 @@ def test_a_provider_with_no_usable_settle_time_is_refused(settle_time: object) -
 def test_a_settle_time_of_nothing_is_one() -> None:
     route = route_to(provider(settle_time=timedelta(0)))
     assert (route.kind, route.settle_time) == (ProviderKind("memory"), timedelta(0))
+
+
+def test_a_route_never_changes_while_the_run_goes_on() -> None:
+    route = route_to(provider())
+    with pytest.raises(AttributeError, match="immutable"):
+        route.settle_time = timedelta(1)  # type: ignore[misc]

@@ -1,8 +1,8 @@
 """What a fault of one place may look like: every small change of a module's syntax tree.
 
 It reads source and answers with mutants; it runs none, and knows of no test.  What is never
-changed, since no behaviour stands there: imports, docstrings, annotations and aliases of types,
-`__all__`, words of a table that are there for people, and in the product (not in the checks)
+changed, since no behaviour stands there: imports, docstrings, annotations, aliases and variables of
+types, `__all__`, words of a table that are there for people, and in the product (not in the checks)
 assertions, which only say what cannot be.
 
 Theory of operation.  The tree is walked once.  Each place offers replacements, which are put in,
@@ -226,7 +226,8 @@ def _is_left_alone(parent: Node, name: str, child: Node, assertions: bool) -> bo
     if isinstance(child, ast.Assign) and isinstance(child.targets[0], ast.Name):
         target = child.targets[0].id
         alias = isinstance(child.value, ast.Subscript | ast.BinOp) and target[:1].isupper()
-        return target == "__all__" or (alias and not target.isupper())
+        variable = _unparsed(child.value).startswith("TypeVar(")
+        return target == "__all__" or variable or (alias and not target.isupper())
     if isinstance(child, ast.keyword) and isinstance(parent, ast.ClassDef):
         return child.arg != "frozen"  # `gc` is a hint, `tag` the wire's.
     ends = isinstance(child, ast.match_case) and "assert_never" in _unparsed(child)
