@@ -22,10 +22,12 @@ from cluster_reconciler.messages import (
     OperationId,
 )
 from tests.simulation.command import main
+from tests.simulation.oracle import Oracle
 from tests.simulation.report import failure_text
 from tests.simulation.running import Mode, Outcome, run
 from tests.simulation.schedule import draw
 from tests.simulation.shrink import shrink
+from tests.simulation.world import SimulatedWorld
 
 SEEDS = 60
 
@@ -147,6 +149,18 @@ def _a_pass_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Driver, "_fold", idle)
 
 
+def _it_drains_and_goes_on(patch: pytest.MonkeyPatch) -> None:
+    """Driver: after a drain other shapes are taken as before."""
+    before = Driver.drain
+
+    def drain(driver: Driver) -> int:
+        generation = before(driver)
+        driver._draining = False
+        return generation
+
+    patch.setattr(Driver, "drain", drain)
+
+
 PLANTED: list[tuple[Plant, Mode]] = [
     (_everything_is_clean, Mode.SAFETY),
     (_nothing_is_ambiguous, Mode.SAFETY),
@@ -169,6 +183,29 @@ def test_a_planted_fault_is_found(
     plant(monkeypatch)
     found = first_failure(mode)
     print(f"seed {found.life.seed}: {found.failure}")
+
+
+def test_a_driver_that_takes_a_shape_after_its_drain_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given lives that drain, and a driver that goes on as before after that
+    lives = [life for life in map(draw, range(120)) if any(m.name == "drain" for m in life.moves)]
+    _it_drains_and_goes_on(monkeypatch)
+
+    # Then the first of them that is offered something after its drain fails
+    failures = (run(life, Mode.SAFETY).failure for life in lives)
+    found = next(failure for failure in failures if failure is not None)
+    assert found.text.startswith("planned after the drain: Insert(")
+
+
+def test_a_shape_that_is_desired_after_the_drain_is_no_rest() -> None:
+    world = SimulatedWorld(draw(3))
+    oracle = Oracle(world)
+    world.settle()
+    world.drained = True
+    with pytest.raises(AssertionError, match=r"^drained, and .* are desired"):
+        oracle.check()
+    world.close()
 
 
 def test_what_is_found_is_shrunk_told_and_replayed_by_one_command(

@@ -8,6 +8,7 @@ from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.executors.providers.memory import MemoryProvider
 from cluster_reconciler.messages import (
     DeadlineDue,
+    Drain,
     LogicalNodeId,
     NodeAttemptId,
     Trigger,
@@ -23,7 +24,7 @@ from tests.simulation.world import SimulatedWorld
 def act(world: SimulatedWorld, move: m.AnyMove) -> None:
     """Do it; the world need not be at rest, neither before nor after."""
     match move:
-        case m.Reshape() | m.ThereAndBack() | m.InvalidShape():
+        case m.Reshape() | m.ThereAndBack() | m.InvalidShape() | m.Drain():
             _offer(world, move)
         case m.Die() | m.Remove() | m.FalseLoss() | m.News() | m.EndSession():
             _happen_to(world, move)
@@ -54,7 +55,9 @@ def act(world: SimulatedWorld, move: m.AnyMove) -> None:
             assert_never(move)
 
 
-def _offer(world: SimulatedWorld, move: m.Reshape | m.ThereAndBack | m.InvalidShape) -> None:
+def _offer(
+    world: SimulatedWorld, move: m.Reshape | m.ThereAndBack | m.InvalidShape | m.Drain
+) -> None:
     match move:
         case m.Reshape():
             _reshape(world, move.shape, move.generations)
@@ -62,6 +65,8 @@ def _offer(world: SimulatedWorld, move: m.Reshape | m.ThereAndBack | m.InvalidSh
             _there_and_back(world, move)
         case m.InvalidShape():
             _offer_invalid(world, move.fault)
+        case m.Drain():
+            world.cluster.tell(Drain())
         case _:
             assert_never(move)
 

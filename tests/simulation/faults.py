@@ -46,7 +46,7 @@ CALL_FAULTS: dict[CallKind, tuple[str, ...]] = {
         *_UNKNOWN,
         *_SLOW,
         "never works",
-        "closes meanwhile",
+        *("closes meanwhile",) * 6,
         "fails meanwhile",
     ),
     CallKind.DESTROY_LEASE: (

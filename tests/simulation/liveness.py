@@ -29,6 +29,7 @@ ATTEMPTS_A_SLOT = 3
 machine whose loss was noticed later, and for a word that came late."""
 
 CONVERGED = "converged, then silent for a day"
+DRAINED = "drained: nothing is left, then silent for a day"
 NO_IDS = "no attempt id left: what has an attempt is ready, or asks for a place; the rest is gone"
 NO_PLACE = (
     "fewer places than nodes: all places are taken by ready nodes, the rest only asks, for ever"
@@ -92,6 +93,8 @@ def _stop(world: SimulatedWorld) -> None:
 
 
 def _claim(world: SimulatedWorld) -> tuple[str, Callable[[SimulatedWorld], bool]]:
+    if world.drained:
+        return DRAINED, _empty
     if world.cluster.state.next_attempt_id >= ATTEMPT_ID_MAX:
         return NO_IDS, _all_ids_used
     if _places(world) is not None:
@@ -101,6 +104,10 @@ def _claim(world: SimulatedWorld) -> tuple[str, Callable[[SimulatedWorld], bool]
 
 def _converged(world: SimulatedWorld) -> bool:
     return world.cluster.converged
+
+
+def _empty(world: SimulatedWorld) -> bool:
+    return not world.cluster.state.nodes
 
 
 def _all_ids_used(world: SimulatedWorld) -> bool:

@@ -135,6 +135,10 @@ class Mood(Move, frozen=True, tag=True):
     creates_per_second: int | None
 
 
+class Drain(Move, frozen=True, tag=True):
+    """Everything is to go, and no other shape is taken from now on."""
+
+
 class InvalidRetry(Move, frozen=True, tag=True):
     """A retry policy that cannot be meant; refused before anybody hears of it."""
 
@@ -164,6 +168,7 @@ AnyMove = (
     | Mood
     | OtherRetry
     | InvalidRetry
+    | Drain
 )
 
 

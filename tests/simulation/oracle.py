@@ -10,10 +10,12 @@ from msgspec.structs import replace
 from cluster_reconciler.actors.invariant_guard import InvariantBroken
 from cluster_reconciler.decider import (
     ClusterState,
+    Dispatch,
     Insert,
     ManagedNode,
     NodeAction,
     Reap,
+    ReconcilePlan,
     Restart,
     observe,
     reconcile_node,
@@ -27,11 +29,14 @@ from cluster_reconciler.messages import (
     BootstrapObserved,
     BootstrapSessionId,
     BootstrapStage,
+    CreateLease,
     DeadlineDue,
+    Drain,
     EffectError,
     ExecutorResult,
     LogicalNodeId,
     LogicalNodeSpec,
+    LookupEndpoint,
     NodeAttemptId,
     NodeIntent,
     NodeObservation,
@@ -40,11 +45,14 @@ from cluster_reconciler.messages import (
     OperationFailed,
     OperationId,
     RunPass,
+    StartBootstrap,
+    is_adopt_only,
 )
 from tests.simulation.world import LAST_MOMENT, SimulatedWorld
 
 ACTIONS_KEPT = 60
 """So many of the latest actions are asked about again."""
+_ACQUIRING = (CreateLease, LookupEndpoint, StartBootstrap)
 DEPTH_MAX = 2_000
 """More messages than this in the mailbox at once, and it grows without bound."""
 
@@ -79,6 +87,10 @@ class Oracle:
         nodes = cluster.state.nodes
         if isinstance(message, RunPass) and cluster.plan is not None:
             self._actions.extend(cluster.plan.actions)
+            if self._world.drained:
+                _nothing_is_acquired(cluster.plan)
+        elif isinstance(message, Drain):
+            self._world.drained = True
         elif isinstance(message, DeadlineDue):
             self._world.wake_lost &= not message.judged  # Judged: nothing overdue is left.
         elif isinstance(message, NodeObserved):
@@ -104,6 +116,8 @@ class Oracle:
         world, cluster = self._world, self._world.cluster
         shown = {node.node for node in cluster.status().nodes}
         assert shown >= set(cluster.state.nodes), f"status shows only {sorted(shown)}"
+        wanted = cluster.desired.groups
+        assert not (world.drained and wanted), f"drained, and {wanted} are desired"
         assert cluster.depth == 0, f"{cluster.depth} messages are left in the mailbox at rest"
         due = cluster.requeue_at
         assert due is None or due > cluster.now or world.wake_lost or cluster.now >= LAST_MOMENT, (
@@ -184,3 +198,12 @@ class Oracle:
         facts = folded.record.bootstrap
         assert facts is not None, f"no facts of session {session}"
         assert (facts.session_id, facts.last_stage) == (session, BootstrapStage.SSH_READY)
+
+
+def _nothing_is_acquired(plan: ReconcilePlan) -> None:
+    """Once drained, what there is goes and nothing comes."""
+    for action in plan.actions:
+        command = action.effect.command if isinstance(action, Dispatch) else None
+        acquires = isinstance(command, _ACQUIRING) and not is_adopt_only(command)
+        if acquires or isinstance(action, Insert | Restart):
+            raise InvariantBroken(f"planned after the drain: {action}")

@@ -54,6 +54,9 @@ def draw(seed: int, nodes: int | None = None) -> Life:
         if chance.hit(f"{name}/halfway", 300):
             halfway[name] = chance.below(f"{name}/steps", STEPS_MAX)
         drawn.append(_move(chance, name, at, len(providers), nodes))
+    if chance.hit("drain", 120):
+        place = max(1, count - chance.below("after the drain", 3))
+        drawn.insert(place, m.Drain("drain", drawn[place - 1].at))
     end = chance.hit("end of time", 12)
     return Life(
         seed=seed,

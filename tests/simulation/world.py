@@ -75,6 +75,8 @@ class SimulatedWorld(SteppingWorld):
         self._dooms: list[int] = []
         self.wake_lost = False
         """A timer was lost, and no pass has set another one since."""
+        self.drained = False
+        """The driver was told to drain, and has handled that."""
         kinds = [ProviderKind(draw.kind) for draw in life.providers]
         super().__init__(
             shapes.made(life.shape, 1, kinds),
