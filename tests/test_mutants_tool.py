@@ -65,6 +65,7 @@ import os
 from typing import Final
 __all__ = ["f"]
 Alias = tuple[int, str]
+_Private = Alias | None
 T = TypeVar("T")
 def f(a: "int") -> None:
     """A function."""

@@ -225,7 +225,9 @@ def _is_left_alone(parent: Node, name: str, child: Node, assertions: bool) -> bo
         return True  # A docstring.
     if isinstance(child, ast.Assign) and isinstance(child.targets[0], ast.Name):
         target = child.targets[0].id
-        alias = isinstance(child.value, ast.Subscript | ast.BinOp) and target[:1].isupper()
+        alias = (
+            isinstance(child.value, ast.Subscript | ast.BinOp) and target.lstrip("_")[:1].isupper()
+        )
         variable = _unparsed(child.value).startswith("TypeVar(")
         return target == "__all__" or variable or (alias and not target.isupper())
     if isinstance(child, ast.keyword) and isinstance(parent, ast.ClassDef):
