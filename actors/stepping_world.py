@@ -30,6 +30,7 @@ from cluster_reconciler.actors.stepping import DEFAULT_START
 from cluster_reconciler.actors.stepping_calls import PausedCalls
 from cluster_reconciler.actors.stepping_oracle import check_world
 from cluster_reconciler.actors.stepping_record import RecordedCluster
+from cluster_reconciler.actors.stepping_witness import witness_of
 from cluster_reconciler.actors.system import ActorSystem
 from cluster_reconciler.decider import (
     ExpandedShape,
@@ -38,7 +39,7 @@ from cluster_reconciler.decider import (
     expand_shape,
     later,
 )
-from cluster_reconciler.executors import Executors, MemoryProvider, SwarmTicket
+from cluster_reconciler.executors import Executors, MemoryProvider, Provider, SwarmTicket
 from cluster_reconciler.executors.durations import duration
 from cluster_reconciler.executors.providers.memory_script import CallScript
 from cluster_reconciler.executors.providers.memory_world import Call
@@ -63,11 +64,18 @@ class _Clock:
     """The cluster's clock, for those who are made before it."""
 
     def __init__(self, start: datetime) -> None:
-        self._start = start
-        self.real: ManualClock | None = None
+        self._real = ManualClock(start)
+
+    @property
+    def cluster(self) -> RecordedCluster:
+        raise AttributeError("the clock does not know its cluster, only the cluster's own clock")
+
+    @cluster.setter
+    def cluster(self, cluster: RecordedCluster) -> None:
+        self._real = cluster.clock
 
     def now(self) -> datetime:
-        return self.real.now() if self.real is not None else self._start
+        return self._real.now()
 
 
 class _Planned(Struct, frozen=True):
@@ -99,23 +107,27 @@ class SteppingWorld:
         *,
         retry: RetryPolicy | None = None,
         start: datetime = DEFAULT_START,
-        providers: Callable[[Now], Sequence[MemoryProvider]] | None = None,
+        providers: Callable[[Now], Sequence[Provider]] | None = None,
         settle_time: timedelta | float = timedelta(0),
         safety_tick: timedelta | float | None = None,
         order: Literal["fifo", "lifo"] = "fifo",
         check_leaks: bool = True,
         first_attempt: int = 1,
     ) -> None:
-        """`providers` makes them, on the clock that it is given; None: one of kind "memory" with
-        this settle time.  `order`: in which order one round of effects is carried out.
-        `check_leaks`: False where a provider lies about what it has ended.  Raises ShapeError."""
+        """`providers` makes them, any that there are, on the clock that it is given; None: one of
+        kind "memory" with this settle time.  What really exists they say by an attribute `world`, a
+        `Witness`, else by their listing.  `order`: in which order one round of effects is carried
+        out.  `check_leaks`: False where a provider lies about what it has ended.  Raises
+        ShapeError."""
         self._clock = _Clock(start)
-        self.providers = (
+        made = (
             tuple(providers(self._clock.now))
             if providers is not None
             else (MemoryProvider(now=self._clock.now, settle_time=settle_time),)
         )
-        self.provider = self.providers[0]
+        self.providers = tuple(each for each in made if isinstance(each, MemoryProvider))
+        """Those that can be scripted."""
+        self._witnesses = tuple(witness_of(provider, shape.run_id) for provider in made)
         self.check_leaks = check_leaks
         self.excused: set[AttemptIdentity] = set()
         """Attempts whose provider has said, and lied, that their machine is gone: they are no
@@ -133,7 +145,7 @@ class SteppingWorld:
         self._spawner = SteppingSpawner(system, order)
         self.executors = Executors(
             shape.run_id,
-            self.providers,
+            made,
             self._spawner,
             self._reply,
             self._clock.now,
@@ -147,7 +159,7 @@ class SteppingWorld:
             safety_tick=safety_tick,
             first_attempt=first_attempt,
         )
-        self._clock.real = self.cluster.clock
+        self._clock.cluster = self.cluster
 
     # -- stepping ---------------------------------------------------------------------------------
 
@@ -176,7 +188,7 @@ class SteppingWorld:
             AssertionError: they do not come to rest, or something does not hold.
         """
         for count in range(ROUNDS_MAX):
-            if self.at_rest or not self.round():
+            if not self.round():
                 self.rounds = count
                 self._check_what_changed()
                 return
@@ -260,11 +272,6 @@ class SteppingWorld:
         planned = self._planned[0].at if self._planned else None
         moments = (self.cluster.due_at, self._calls.due_at, planned)
         return min((moment for moment in moments if moment is not None), default=None)
-
-    @property
-    def at_rest(self) -> bool:
-        """Whether nothing waits, neither for the driver nor for an executor."""
-        return self.cluster.depth == 0 and self._spawner.queued == 0
 
     @property
     def now(self) -> datetime:
@@ -356,9 +363,16 @@ class SteppingWorld:
         return frozenset(node_id for node_id, node in nodes if node.record.ready)
 
     @property
+    def provider(self) -> MemoryProvider:
+        """The first that can be scripted.  Raises ValueError: there is none."""
+        if not self.providers:
+            raise ValueError("none of the providers is a MemoryProvider, which can be scripted")
+        return self.providers[0]
+
+    @property
     def live(self) -> frozenset[AttemptIdentity]:
         """The attempts that have a machine, over all providers."""
-        return frozenset(i for provider in self.providers for i in provider.world.live)
+        return frozenset(identity for witness in self._witnesses for identity in witness.live)
 
     def check(self) -> None:
         """Everything that must hold whenever the world is at rest.
@@ -368,12 +382,12 @@ class SteppingWorld:
         """
         state = self.cluster.state
         live = self.live - self.excused if self.check_leaks else frozenset[AttemptIdentity]()
-        doubles = frozenset(i for provider in self.providers for i in provider.world.doubles)
+        doubles = frozenset(i for witness in self._witnesses for i in witness.doubles)
         check_world(state, self.wanted, live, doubles if self.check_leaks else frozenset())
 
     def _check_what_changed(self) -> None:
         """Time alone breaks nothing: neither the state nor what exists is another one."""
-        changes = (provider.world.changes for provider in self.providers)
+        changes = (witness.changes for witness in self._witnesses)
         seen = (self.cluster.handled, len(self.excused), self.check_leaks, *changes)
         if seen != self._checked:
             self.check()

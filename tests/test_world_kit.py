@@ -1,11 +1,14 @@
 """The test kit itself: the stepping world runs the real parts, and its checks do catch faults."""
 
 from datetime import timedelta
+from typing import cast
 
 import pytest
 
 from cluster_reconciler.actors.stepping_words import NO_JITTER, group, shape
-from cluster_reconciler.actors.stepping_world import SteppingWorld
+from cluster_reconciler.actors.stepping_world import Now, SteppingWorld
+from cluster_reconciler.executors import MemoryProvider, Provider
+from cluster_reconciler.messages import AttemptIdentity, LogicalNodeId, NodeAttemptId
 
 
 def test_a_world_converges_and_goes() -> None:
@@ -94,3 +97,30 @@ def test_closing_lets_paused_calls_end() -> None:
     assert len(world.executors.running) == 1
     world.close()
     assert len(world.executors.running) == 0
+
+
+def test_any_provider_can_be_in_the_world_and_its_listing_is_its_witness() -> None:
+    # given a provider that gives no account of its own
+    hidden: list[MemoryProvider] = []
+
+    class Plain:
+        def __getattr__(self, name: str) -> object:
+            if name == "world":
+                raise AttributeError(name)
+            return getattr(hidden[0], name)
+
+    def made(now: Now) -> list[Provider]:
+        hidden.append(MemoryProvider(now=now))
+        return [cast("Provider", Plain())]
+
+    world = SteppingWorld(shape(group(count=2)), retry=NO_JITTER, providers=made)
+    world.settle()
+    assert (world.cluster.converged, len(world.live)) == (True, 2)
+
+    # when it holds a machine that nobody asked for, then the oracle says so
+    stray = AttemptIdentity(world.cluster.desired.run_id, LogicalNodeId("g-9"), NodeAttemptId(9))
+    hidden[0].world.create(stray, world.node("g-0").record.desired)
+    with pytest.raises(AssertionError, match="machines that nobody knows of"):
+        world.settle()
+    with pytest.raises(ValueError, match="can be scripted"):
+        _ = world.provider
