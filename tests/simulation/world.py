@@ -140,6 +140,8 @@ class SimulatedWorld(SteppingWorld):
 
     def round(self) -> bool:
         """See `SteppingWorld`; in some lives driver and executors take turns by the message."""
+        if self.cluster.depth == 0 and self._spawner.queued == 0:
+            return False
         if not self.life.takes_turns:
             return super().round()
         pumped, turn = False, 0
