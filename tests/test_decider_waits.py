@@ -1,5 +1,6 @@
 """Every wait has an end (design rules 3, 9, 12; L25, L26 at the fold)."""
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 from cluster_reconciler.decider import (
     END_OF_TIME,
     ManagedNode,
+    NodeDecision,
     ProgressDeadline,
     ProgressWait,
     RetryPolicy,
@@ -21,12 +23,14 @@ from cluster_reconciler.messages import (
     BootstrapObserved,
     BootstrapStage,
     BootstrapStarted,
+    Disposition,
     EffectError,
     EndpointLookup,
     LeaseAbsent,
     NodeAttemptId,
     NodeLost,
     NodeStage,
+    OperationKind,
     OperationOutcome,
     OperationSucceeded,
 )
@@ -40,6 +44,7 @@ from tests.decider_words import (
     answered,
     at,
     bootstrapping,
+    cancelling,
     creating,
     deleting,
     destroying,
@@ -49,6 +54,7 @@ from tests.decider_words import (
     handing_over,
     joined,
     leased,
+    looking_up,
     reachable,
     ready,
     starting,
@@ -57,6 +63,9 @@ from tests.decider_words import (
 NO_JOIN = "the node has not joined the swarm and been handed over for join_timeout (600 s)"
 JOIN_OVER = f"{NO_JOIN}, its bootstrap is at created"
 ENDPOINT_OVER = "the lease has had no endpoint for endpoint_timeout (600 s)"
+
+BUSY = EffectError("busy", retry_after=timedelta(hours=1))
+"""Longer than every other wait of the policy."""
 
 
 def join_wait(seconds: float) -> ProgressDeadline:
@@ -259,6 +268,81 @@ def test_rule_12_a_wait_ends_with_what_ends_it(make: object) -> None:
     assert deleting(node).progress is None
     assert fold(node, NodeLost("gone")).progress is None
     assert ready().progress is None
+
+
+# -- the earlier of two waits ---------------------------------------------------------------------
+
+
+def test_rule_12_no_backoff_puts_off_the_join_deadline() -> None:
+    # given a joined node whose hand-over may not be tried again for an hour
+    node = answered(handing_over(), BUSY, at(5))
+    assert node.retry.next_effect_at == at(3605)
+
+    # then the end of its wait wakes it long before, and ends the attempt at that moment
+    assert reconcile_node(node, SPEC, at(5)) == NodeDecision(None, at(600))
+    assert expire(node, at(599.999), POLICY) is node
+    over = expire(node, at(600), POLICY)
+    assert (over.record.failed_at, over.record.failed_reason) == (
+        at(600),
+        f"{JOIN_OVER}; last error: busy",
+    )
+
+
+@pytest.mark.parametrize(
+    ("dispatched_at", "wakes_at"), [(100, 220), (479, 599), (480, 600), (500, 600)]
+)
+def test_rule_12_an_operation_puts_off_no_join_deadline_nor_is_put_off_by_it(
+    dispatched_at: float, wakes_at: float
+) -> None:
+    # given a hand-over whose own deadline is 120 s later, and a join wait that ends at 600
+    node = dispatched(joined(), at(dispatched_at))
+
+    assert reconcile_node(node, SPEC, at(dispatched_at)) == NodeDecision(None, at(wakes_at))
+
+
+@pytest.mark.parametrize("dispatched_at", [0, 500])
+def test_rule_12_a_hand_over_is_dispatched_with_the_end_of_its_wait(dispatched_at: float) -> None:
+    assert reconcile_node(joined(), SPEC, at(dispatched_at)).requeue_at == at(600)
+
+
+@pytest.mark.parametrize("make", [looking_up, starting], ids=["look-up", "start"])
+def test_rule_12_without_a_session_a_backoff_is_waited_for_to_its_end(
+    make: Callable[[], ManagedNode],
+) -> None:
+    """The deadline is no wake-up of its own: the next answer is judged by it."""
+    refusal = replace(BUSY, disposition=Disposition.AMBIGUOUS)
+    node = answered(make(), refusal, at(5))
+    assert node.progress is not None
+    assert node.progress.deadline == at(600)
+
+    assert reconcile_node(node, SPEC, at(600)) == NodeDecision(None, at(3605))
+    assert expire(node, at(600), POLICY) is node
+
+    over = answered(dispatched(node, at(3605)), BUSY, at(3606))
+    expected = {ProgressWait.ENDPOINT: ENDPOINT_OVER, ProgressWait.JOIN: NO_JOIN}
+    assert over.record.failed_reason == f"{expected[node.progress.wait]}; last error: busy"
+
+
+def looking_for_start() -> ManagedNode:
+    """Deleting; a start of unknown outcome is looked for."""
+    unsure = answered(starting(), AMBIGUOUS)
+    return dispatched(deleting(unsure), at(1))
+
+
+@pytest.mark.parametrize("make", [cancelling, looking_for_start], ids=["cancel", "look"])
+def test_rule_17_no_backoff_puts_off_the_moment_at_which_a_cancel_gives_way(
+    make: Callable[[], ManagedNode],
+) -> None:
+    node = answered(make(), BUSY, at(5))
+
+    assert reconcile_node(node, None, at(59.999)) == NodeDecision(None, at(60))
+    given_way = dispatched(node, at(60), None)
+    assert given_way.pending is not None
+    assert given_way.pending.kind is OperationKind.DESTROY_LEASE
+
+    # and the destroy itself is not tried before the provider wants it
+    refused = answered(given_way, BUSY, at(61))
+    assert reconcile_node(refused, None, at(61)) == NodeDecision(None, at(3661))
 
 
 # -- time at its end ------------------------------------------------------------------------------
