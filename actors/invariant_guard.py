@@ -36,6 +36,13 @@ class InvariantGuard:
     """Every method raises InvariantBroken, or does nothing when the guard is off."""
 
     def __init__(self, *, on: bool) -> None:
+        """Raises RuntimeError: it shall watch, in a Python that leaves assertions out."""
+        if on and not __debug__:
+            raise RuntimeError(
+                "the invariants are checked by assertions, and this Python leaves them out (-O or "
+                "PYTHONOPTIMIZE): run it without, or do not ask for the checks "
+                "(debug_invariants, check_invariants)"
+            )
         self._on = on
         self._live: dict[LogicalNodeId, ManagedNode] | None = None
         """The map that is watched: a replay gives its driver another one now and then."""
