@@ -28,7 +28,7 @@ from cluster_reconciler.actors.clock import END_OF_TIME, ManualClock
 from cluster_reconciler.actors.spawning import SteppingSpawner
 from cluster_reconciler.actors.stepping import DEFAULT_START
 from cluster_reconciler.actors.stepping_calls import PausedCalls
-from cluster_reconciler.actors.stepping_oracle import check_world
+from cluster_reconciler.actors.stepping_oracle import check_machines, check_world
 from cluster_reconciler.actors.stepping_record import RecordedCluster
 from cluster_reconciler.actors.stepping_witness import witness_of
 from cluster_reconciler.actors.system import ActorSystem
@@ -66,12 +66,8 @@ class _Clock:
     def __init__(self, start: datetime) -> None:
         self._real = ManualClock(start)
 
-    @property
-    def cluster(self) -> RecordedCluster:
-        raise AttributeError("the clock does not know its cluster, only the cluster's own clock")
-
-    @cluster.setter
-    def cluster(self, cluster: RecordedCluster) -> None:
+    def follow(self, cluster: RecordedCluster) -> None:
+        """From now on it is that cluster's own clock."""
         self._real = cluster.clock
 
     def now(self) -> datetime:
@@ -147,7 +143,7 @@ class SteppingWorld:
             shape.run_id,
             made,
             self._spawner,
-            self._reply,
+            self.deliver,
             self._clock.now,
             lambda _identity: SwarmTicket("127.0.0.1:1", "a token of no swarm"),
         )
@@ -159,7 +155,7 @@ class SteppingWorld:
             safety_tick=safety_tick,
             first_attempt=first_attempt,
         )
-        self._clock.cluster = self.cluster
+        self._clock.follow(self.cluster)
 
     # -- stepping ---------------------------------------------------------------------------------
 
@@ -380,10 +376,17 @@ class SteppingWorld:
         Raises:
             AssertionError: see `stepping_oracle.check_world`.
         """
-        state = self.cluster.state
-        live = self.live - self.excused if self.check_leaks else frozenset[AttemptIdentity]()
+        check_world(self.cluster.state, self.wanted, *self._machines())
+
+    def check_machines(self) -> None:
+        """The part of it that must hold at any moment: no leak and no double."""
+        check_machines(self.cluster.state, self.wanted.shape.run_id, *self._machines())
+
+    def _machines(self) -> tuple[frozenset[AttemptIdentity], frozenset[AttemptIdentity]]:
+        if not self.check_leaks:
+            return frozenset(), frozenset()
         doubles = frozenset(i for witness in self._witnesses for i in witness.doubles)
-        check_world(state, self.wanted, live, doubles if self.check_leaks else frozenset())
+        return self.live - self.excused, doubles
 
     def _check_what_changed(self) -> None:
         """Time alone breaks nothing: neither the state nor what exists is another one."""
@@ -392,6 +395,3 @@ class SteppingWorld:
         if seen != self._checked:
             self.check()
             self._checked = seen
-
-    def _reply(self, message: ExecutorResult | NodeObserved) -> None:
-        self.deliver(message)

@@ -12,7 +12,15 @@ import pytest
 from loguru import logger
 
 from cluster_reconciler.actors.driver import Driver
-from cluster_reconciler.decider import ManagedNode, NodeAction, results, steps, transitions
+from cluster_reconciler.decider import (
+    Insert,
+    ManagedNode,
+    NodeAction,
+    Restart,
+    results,
+    steps,
+    transitions,
+)
 from cluster_reconciler.executors.adoption import Holding
 from cluster_reconciler.executors.attempt import Attempt
 from cluster_reconciler.messages import (
@@ -149,6 +157,21 @@ def _a_pass_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Driver, "_fold", idle)
 
 
+def _a_step_waits_for_the_tick(patch: pytest.MonkeyPatch) -> None:
+    """Driver: an Insert or Restart queues no pass, so that the safety tick makes the next step."""
+    before = Driver._apply
+
+    def lazy(driver: Driver, action: NodeAction, now: datetime) -> datetime | None:
+        if not isinstance(action, Insert | Restart):
+            return before(driver, action, now)
+        queued, driver.queued = driver.queued, True
+        deadline = before(driver, action, now)
+        driver.queued = queued
+        return deadline
+
+    patch.setattr(Driver, "_apply", lazy)
+
+
 def _it_drains_and_goes_on(patch: pytest.MonkeyPatch) -> None:
     """Driver: after a drain other shapes are taken as before."""
     before = Driver.drain
@@ -171,6 +194,7 @@ PLANTED: list[tuple[Plant, Mode]] = [
     (_attempts_are_mixed_up, Mode.SAFETY),
     (_no_deadline_is_watched, Mode.SAFETY),
     (_a_pass_is_forgotten, Mode.LIVENESS),
+    (_a_step_waits_for_the_tick, Mode.SAFETY),
 ]
 
 

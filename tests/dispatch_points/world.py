@@ -136,12 +136,12 @@ class PointWorld(SteppingWorld):
             RUN,
             self.providers,
             self.gates,
-            self._reply,
+            self.deliver,
             self._clock.now,
             lambda _identity: SwarmTicket("127.0.0.1:1", "a token of no swarm"),
         )
         self.cluster = WatchedCluster(shape, self.executors, self._through_gate, self._stepped)
-        self._clock.cluster = self.cluster
+        self._clock.follow(self.cluster)
 
     # -- the gates --------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from tests.simulation.schedule import LONGEST_ABSENCE
 from tests.simulation.world import LATE
 
 
-def bound(life: Life, policies: list[RetryPolicy]) -> float:
+def bound(life: Life, policies: list[RetryPolicy], *, timer_lost: bool) -> float:
     """Seconds from the last fault within which a cluster that can converge has converged.
 
     Every term is the longest that one step can take; every step is taken at most as often as it
@@ -27,9 +27,9 @@ def bound(life: Life, policies: list[RetryPolicy]) -> float:
     6. The new attempt: its endpoint after the provider's delay and one probe; its join at once.
 
     Steps 3 to 6 may be begun anew once, by what went wrong before the faults stopped and shows only
-    in the new attempt's place: they count twice.  A lost timer is made good by the next safety
-    tick.  Limits cost nothing: every call that is made after the last fault answers at once, so
-    each place is free again within the same moment.
+    in the new attempt's place: they count twice.  A timer that was lost is made good by the next
+    safety tick; where none was, no tick may be needed.  Limits cost nothing: every call that is
+    made after the last fault answers at once, so each place is free again within the same moment.
     """
     longest = partial(_longest, policies)
     least = longest("least_delay")
@@ -41,7 +41,8 @@ def bound(life: Life, policies: list[RetryPolicy]) -> float:
     cleanup = settle + 3 * probe + longest("cancel_timeout") + 2 * wait
     fresh = endpoint + 2 * probe + wait
     again = ends + cleanup + wait + fresh
-    return quiet_after(life, policies) + wait + 2 * again + life.safety_tick
+    tick = life.safety_tick if timer_lost else 0.0
+    return quiet_after(life, policies) + wait + 2 * again + tick
 
 
 def quiet_after(life: Life, policies: list[RetryPolicy]) -> float:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tests.simulation import covered
 from tests.simulation.record import digested
-from tests.simulation.report import Totals, failure_text
+from tests.simulation.report import Totals, failure_text, first_word
 from tests.simulation.running import Mode, Outcome, run
 from tests.simulation.schedule import draw
 from tests.simulation.shrink import SECONDS, Shrunk, shrink
@@ -98,12 +98,14 @@ def _many(said: str, tasks: Iterable[Task], asked: argparse.Namespace) -> int:
     totals, begun = Totals(), time.monotonic()
     failed: list[Outcome] = []
     interrupted = False
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         print(said, flush=True)
         for outcome in _outcomes(tasks, asked.workers):
             totals.add(outcome)
             if outcome.failure is not None:
                 failed.append(outcome)
+                print(first_word(outcome, asked.nodes), flush=True)
             if asked.seconds is not None and time.monotonic() - begun > asked.seconds:
                 break
     except KeyboardInterrupt:

@@ -51,7 +51,7 @@ def show(world: SimulatedWorld) -> Found:
     Raises:
         AssertionError: it does not come in time, or something happens after it.
     """
-    limit = bound(world.life, world.policies)
+    limit = bound(world.life, world.policies, timer_lost=world.wake_lost)
     _stop(world)
     world.settle()
     if world.now > END_OF_TIME - timedelta(seconds=2 * limit + 2 * DAY):

@@ -18,6 +18,7 @@ from cluster_reconciler.decider import (
     ReconcilePlan,
     Restart,
     observe,
+    reconcile,
     reconcile_node,
     transitions,
 )
@@ -55,6 +56,8 @@ ACTIONS_KEPT = 60
 _ACQUIRING = (CreateLease, LookupEndpoint, StartBootstrap)
 DEPTH_MAX = 2_000
 """More messages than this in the mailbox at once, and it grows without bound."""
+MESSAGES_MAX = 200_000
+"""More messages than this in one life, hundreds of times what any has, and the driver spins."""
 
 
 class Oracle:
@@ -65,6 +68,7 @@ class Oracle:
         self._actions: deque[NodeAction] = deque(maxlen=ACTIONS_KEPT)
         self._before: dict[LogicalNodeId, ManagedNode] = {}
         """The nodes as they were before the message that is being handled."""
+        self._handled_so_far = 0
         world.cluster.after_message = self._handled
 
     def check(self) -> None:
@@ -84,6 +88,10 @@ class Oracle:
         cluster = self._world.cluster
         if cluster.depth > DEPTH_MAX:
             raise InvariantBroken(f"{cluster.depth} messages wait in the mailbox")
+        self._handled_so_far += 1
+        if self._handled_so_far > MESSAGES_MAX:
+            raise InvariantBroken(f"the driver spins: {MESSAGES_MAX} messages in one life")
+        self._nothing_leaks()
         nodes = cluster.state.nodes
         if isinstance(message, RunPass) and cluster.plan is not None:
             self._actions.extend(cluster.plan.actions)
@@ -98,6 +106,13 @@ class Oracle:
         elif isinstance(message, ExecutorResult):
             self._only_its_own_attempt(message.node, message.operation.attempt, nodes)
         self._before = nodes
+
+    def _nothing_leaks(self) -> None:
+        """Also between two rests, while results are on their way."""
+        try:
+            self._world.check_machines()
+        except AssertionError as error:
+            raise InvariantBroken(f"{error}") from error
 
     def _only_its_own_attempt(
         self,
@@ -122,6 +137,10 @@ class Oracle:
         due = cluster.requeue_at
         assert due is None or due > cluster.now or world.wake_lost or cluster.now >= LAST_MOMENT, (
             f"the latest plan wants another pass at {due}, which is over: it is {cluster.now}"
+        )
+        left = reconcile(cluster.state, world.wanted, cluster.now).actions
+        assert not left or world.wake_lost or cluster.now >= LAST_MOMENT, (
+            f"at rest until the next tick, which is a safety net only, and there is to do: {left}"
         )
         for node_id, node in cluster.state.nodes.items():
             if node.pending is None or world.wake_lost or node.pending.deadline > LAST_MOMENT:

@@ -6,6 +6,7 @@ It runs nothing.
 from collections import Counter
 from collections.abc import Iterable
 from hashlib import blake2b
+from statistics import quantiles
 
 from tests.simulation import moves as m
 from tests.simulation.faults import every_kind
@@ -29,7 +30,7 @@ class Totals:
         self.claims: Counter[str] = Counter()
         self.longest: Outcome | None = None
         """The life that came closest to its bound."""
-
+        self._converged_after: list[float] = []
         self._digests: dict[tuple[int, str], str] = {}
 
     def add(self, outcome: Outcome) -> None:
@@ -44,6 +45,8 @@ class Totals:
             self._digests[outcome.life.seed, outcome.mode] = outcome.digest
         if outcome.claim:
             self.claims[outcome.claim] += 1
+        if outcome.converged_after is not None:
+            self._converged_after.append(outcome.converged_after)
         if _share(outcome) > _share(self.longest):
             self.longest = outcome
 
@@ -69,6 +72,9 @@ class Totals:
             yield f"  {count:9d}  {kind}"
         for claim, count in sorted(self.claims.items()):
             yield f"liveness, {count} lives: {claim}"
+        if len(self._converged_after) > 1:
+            tenths = quantiles(self._converged_after, n=10, method="inclusive")
+            yield f"converged after: half within {tenths[4]:,.0f} s, nine tenths {tenths[8]:,.0f} s"
         if self.longest is not None:
             yield (
                 f"closest to its bound: {self.longest.converged_after:,.0f} s of "
@@ -92,6 +98,17 @@ def replay_command(outcome: Outcome, keep: Iterable[str] | None, nodes: int | No
     size = f" --nodes {nodes}" if nodes is not None else ""
     kept = f" --keep '{','.join(keep)}'" if keep is not None else ""
     return f"{COMMAND} --seed {outcome.life.seed}{size} --mode {outcome.mode}{kept}"
+
+
+def first_word(outcome: Outcome, nodes: int | None) -> str:
+    """A failure as soon as it is met; what is left of it when it is shrunk is told at the end."""
+    failure = outcome.failure
+    assert failure is not None, "there is nothing to tell of a life that went well"
+    return (
+        f"FAILED, told at length at the end: seed {outcome.life.seed}, mode {outcome.mode}, during "
+        f"{failure.move}: {failure.kind}: {failure.text[:200]}\n"
+        f"  replay with: {replay_command(outcome, None, nodes)}"
+    )
 
 
 def failure_text(shrunk: Shrunk, nodes: int | None) -> str:
