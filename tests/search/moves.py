@@ -38,6 +38,9 @@ READ, ANSWERED_WELL, BEGINS, PASSES, TOLD, JUDGED, TIME_GOES = range(7)
 """What a friendly world does, in this order of precedence."""
 NEVER = 99
 STAGE = BootstrapStage.BOOT_CHECKING
+"""For all that are facts and nothing more; that no stage steps back, the walk shows."""
+ENDS_IT = (BootstrapStage.CONVERGED, BootstrapStage.CANCELLED)
+"""Of the others, `CLOSED` is told as a closure and the failures as a failure (design §3)."""
 
 
 class Move(Struct, frozen=True, gc=False):
@@ -236,8 +239,9 @@ def _news(
         over = waits and not thing.alive
         yield from _told(rig, place, node, closed, ended, TOLD if over else NEVER)
         yield from _told(rig, place, node, BootstrapFailed(session, "no"), ended)
-        for stage in (STAGE,):
-            yield from _told(rig, place, node, BootstrapObserved(session, stage), thing)
+        yield from _told(rig, place, node, BootstrapObserved(session, STAGE), thing)
+        for stage in ENDS_IT:
+            yield from _told(rig, place, node, BootstrapObserved(session, stage), ended)
 
 
 def _loss(
@@ -245,7 +249,7 @@ def _loss(
 ) -> Iterator[Move]:
     """The swarm misses the node, or a listing does."""
     missed = node.record.ready and thing.machines == 0
-    if missed or (_may_fail(place) and node.record.lease is not None):
+    if missed or _may_fail(place):
         to = _observed(rig, place, node, NodeLost("gone"), thing, faults=0 if missed else 1)
         if to is not None:
             yield Move(f"{identity.node}: NodeLost", to, TOLD if missed else NEVER)

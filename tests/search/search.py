@@ -19,7 +19,13 @@ What bounds it, and why nothing is lost by it:
   a place knows how far off each deadline is, so that no two different futures are taken for one.
   Other durations bring other orders of deadlines: the simulator and the state machine have them.
 - Kept news of unknown sessions: one of any kind, or a join and a closure (`moves`; the walk over
-  the decider alone has been done with any two).  Of stages a session tells one.
+  the decider alone has been done with any two).  Of the stages that are facts alone a session
+  tells one, and those that end it.
+- Answers that are the same to whoever asked.  Whatever a call fails with that makes nothing is a
+  refusal to its operation, an unexpected exception or a wrong value too (`CheckedProvider`), and
+  so is a token refused for good by a hand-over, cancel or destroy (`carrier`, design rule 16):
+  they are told as refusals.  A result of the wrong kind no executor of ours sends: the walk over
+  the decider alone has it, and the dispatch points.
 - A call within a call (whether the lease is gone, too) is answered in the same moment.
 - Faults, where they are counted, and `states_max`: what was not reached is said (`Found`).
 """
