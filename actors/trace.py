@@ -339,7 +339,7 @@ def _can_be_read(line: TraceLine, encoded: bytearray) -> bool:
     it was folded; any other may hold what its fields may not, and a reader would stop there."""
     try:
         return _decode_line(encoded).message == line.message
-    except (msgspec.MsgspecError, ValueError):
+    except (*UNREADABLE, ValueError):
         return False
 
 
@@ -347,6 +347,8 @@ def _open_for_owner(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What a line raises that cannot be read; RecursionError: it is nested too deeply."""
 TraceItem = TraceHeader | TraceLine | TraceTorn | TraceAltered
 
 
@@ -364,7 +366,7 @@ def read_trace(path: Path) -> Iterator[TraceItem]:
         first = file.readline()
         try:
             header = _read_header(path, first)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             if first and not first.endswith(b"\n"):
                 yield TraceTorn(1, f"{path} breaks off in its first line", first[:64])
                 return
@@ -378,7 +380,7 @@ def read_trace(path: Path) -> Iterator[TraceItem]:
             number, following = number + 1, file.readline()
             try:
                 line = _decode_line(raw)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            except UNREADABLE as error:
                 if following or raw.endswith(b"\n"):
                     raise TraceError(f"{path}, line {number} cannot be read: {error}") from error
                 yield TraceTorn(number, f"{path} breaks off in line {number}: {error}")

@@ -241,6 +241,20 @@ def test_what_is_no_log_is_refused_in_words(log: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("place", [0, 2, -1], ids=["header", "a line", "the last line"])
+def test_a_line_that_is_nested_too_deeply_is_one_that_cannot_be_read(log: Path, place: int) -> None:
+    lines = log.read_bytes().splitlines(keepends=True)
+    deep = b'"deep":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000
+    lines[place] = lines[place].rstrip().removesuffix(b"}") + b"," + deep + b"}\n"
+    log.write_bytes(b"".join(lines))
+
+    said, found = replay(log), report(log)
+
+    assert (said.code, found.exit_code, found.equal) == (2, 2, False)
+    assert "internal" not in said.err
+    assert found.error == said.err.removesuffix("\n")
+
+
 def test_what_came_before_a_line_that_cannot_be_read_is_counted(log: Path) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join([*lines[:4], b"nonsense\n", *lines[5:]]))

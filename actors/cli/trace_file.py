@@ -14,6 +14,7 @@ import msgspec
 
 from cluster_reconciler.actors.cli.faults import nearest, printable
 from cluster_reconciler.actors.trace import (
+    UNREADABLE,
     TraceAltered,
     TraceError,
     TraceHeader,
@@ -180,7 +181,7 @@ def _lines(path: Path, stopped: threading.Event, resting: Callable[[], None]) ->
 def _read(path: Path, number: int, raw: bytes) -> TraceLine:
     try:
         return _decode_line(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         name = printable(str(path))
         told = TraceError(f"{name}, line {number} cannot be read: {error}")
         raise _joined(told) from error
