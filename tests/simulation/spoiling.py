@@ -23,10 +23,11 @@ from cluster_reconciler.messages import (
 
 
 def can_be_spoilt(
-    message: ExecutorResult, command: NodeManagerCommand | None, what: str | None
+    message: ExecutorResult, command: NodeManagerCommand | None, what: str | None, unknown: bool
 ) -> bool:
-    """Whether this result can be turned into that."""
-    return what != "told as absent" or _made_nothing(message, command)
+    """Whether this result can be turned into that.  `unknown`: an earlier operation of the attempt
+    may have made something, of which this one's failure says nothing."""
+    return what != "told as absent" or (not unknown and _made_nothing(message, command))
 
 
 def _made_nothing(message: ExecutorResult, command: NodeManagerCommand | None) -> bool:

@@ -305,9 +305,15 @@ class SimulatedWorld(SteppingWorld):
         if not self.faults.may(self.life.rates.replies):
             self.cluster.tell(message)
             return
-        options = [what for what in REPLIES if can_be_spoilt(message, command, what)]
+        unknown = self._may_have_made_before(message)
+        options = [what for what in REPLIES if can_be_spoilt(message, command, what, unknown)]
         what = self.faults.decide(name, "result", self.life.rates.replies, options)
         self._deliver(name, what, message, partial(spoilt, message, command, what))
+
+    def _may_have_made_before(self, message: ExecutorResult) -> bool:
+        """Whether an earlier operation of the attempt has an outcome that nobody knows."""
+        node = self.cluster.state.nodes.get(message.node)
+        return node is not None and node.retry.ambiguous_operation is not None
 
     def observed(self, message: NodeObserved) -> None:
         """News of a node, from its session or from the swarm."""
