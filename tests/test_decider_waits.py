@@ -184,6 +184,14 @@ def test_rule_12_the_join_wait_begins_with_the_first_start_and_no_retry_renews_i
     assert again.progress == join_wait(610)
 
 
+def test_rule_12_the_join_wait_begins_anew_with_the_start_that_succeeds() -> None:
+    # given a start of unknown outcome, whose look finds the session much later
+    again = dispatched(answered(starting(), AMBIGUOUS, at(1)), at(500))
+
+    # then what the looks took is not taken from its time to join
+    assert answered(again, BootstrapStarted(SESSION), at(590)).progress == join_wait(1190)
+
+
 @pytest.mark.parametrize(
     "answer",
     [AMBIGUOUS, BootstrapAbsent(), BootstrapAbsent(conclusive=False)],

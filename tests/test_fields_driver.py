@@ -74,11 +74,13 @@ def test_f20_a_driver_that_dies_is_an_error_for_everyone_who_waits_or_asks(
     poisoned(monkeypatch, error)
     provider = MemoryProvider()
     provider.script.create("g-1").refuse("sold out", times=None)
-    cluster = Cluster.start(shape(group(count=2)), providers=[provider], retry=QUICK)
+    once = RetryPolicy(initial_delay=timedelta(minutes=1), jitter=0.0)
+    cluster = Cluster.start(shape(group(count=2)), providers=[provider], retry=once)
     with ThreadPoolExecutor() as pool:
         waiting = [pool.submit(cluster.wait_converged) for _ in range(3)]
         reading = pool.submit(list, cluster.events(past=True))
         first = next(e for e in cluster.events(past=True) if e.kind is EventKind.READY)
+        next(e for e in cluster.events(past=True) if e.kind is EventKind.RETRY)  # None in flight.
 
         # when the driver dies
         cluster._actor.tell(Poison())

@@ -33,7 +33,14 @@ class Task(Struct, frozen=True):
 
 def main(arguments: list[str] | None = None) -> int:
     """Read the command line and do it; the exit code."""
-    asked = _parser().parse_args(arguments)
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    for name in ("seeds", "workers", "nodes"):
+        number = getattr(asked, name)
+        if number is not None and number < 1:
+            parser.error(f"--{name}: expected 1 or more, found {number}")
+    if asked.seconds is not None and not asked.seconds > 0:
+        parser.error(f"--seconds: expected a time above 0, found {asked.seconds}")
     quiet()
     modes = [Mode(asked.mode)] if asked.mode else list(Mode)
     if asked.seed is not None:
@@ -80,10 +87,12 @@ def _parser() -> argparse.ArgumentParser:
 def _one(asked: argparse.Namespace, modes: list[Mode]) -> int:
     life = draw(asked.seed, asked.nodes)
     keep = None if asked.keep is None else [name for name in asked.keep.split(",") if name]
+    unheard = set(keep or ()) - {move.name for move in life.moves}
     totals, begun = Totals(), time.monotonic()
     for mode in modes:
         outcome = run(life, mode, moves=keep, faults=keep)
         totals.add(outcome)
+        unheard -= set(outcome.fired)
         if outcome.failure is not None:
             moves = tuple(move.name for move in life.moves if keep is None or move.name in keep)
             again = (
@@ -91,7 +100,9 @@ def _one(asked: argparse.Namespace, modes: list[Mode]) -> int:
             )
             print(failure_text(again, asked.nodes))
     print("\n".join(totals.lines(time.monotonic() - begun)))
-    return 1 if totals.failures else 0
+    if unheard:
+        print(f"--keep: no move or fault of this life: {', '.join(sorted(unheard))}")
+    return 1 if totals.failures else 2 if unheard else 0
 
 
 def _many(said: str, tasks: Iterable[Task], asked: argparse.Namespace) -> int:
