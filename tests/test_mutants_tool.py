@@ -1,5 +1,6 @@
 """The mutation tool finds what it is for: faults that no test notices, and none that one does."""
 
+import ast
 import json
 import os
 import subprocess
@@ -8,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster_reconciler.decider import retry
+from cluster_reconciler.decider import retry, steps
+from tests.mutation.expressions import OF_ANY_NUMBER
 from tests.mutation.operators import mutants_of
 from tests.mutation.planting import planted, seen_by
 from tests.mutation.report import Told, known_survivors, table, unexplained
@@ -43,8 +45,61 @@ def test_a_member_is_exchanged_for_the_next_one_and_an_operand_is_left_out() -> 
             "if c is not Colour.BLUE or c: g(c)",
             "if c is Colour.RED or c: g(c)",
             "if c is Colour.BLUE or c: pass",
+            "if c is Colour.BLUE or c: g(None)",
         )
     ]
+
+
+def test_an_argument_is_none_and_one_of_any_number_is_left_out() -> None:
+    before = "return g(_earliest(a.x, h(a)), len(a), 'no') if isinstance(a, int) else min(a, b)"
+    found = changes(f"def f(a):\n    {before}\n")
+
+    assert [after for _, _, after in found if "None" in after or "_earliest(a.x)" in after] == [
+        "return None",
+        *(
+            before.replace(text, instead)
+            for text, instead in (
+                ("isinstance(a,", "isinstance(None,"),
+                ("a.x, h(a)", "a.x"),
+                ("_earliest(a.x, h(a))", "None"),
+                ("a.x,", "None,"),
+                ("h(a)", "None"),
+                ("h(a)", "h(None)"),
+                ("len(a)", "None"),
+                ("min(a", "min(None"),
+                ("a, b)", "a, None)"),
+            )
+        ),
+    ]
+    assert before.replace("min(a, b)", "b") in [after for _, _, after in found]
+
+
+def test_every_function_of_the_decider_that_takes_any_number_is_known_to_do_so() -> None:
+    variadic = {
+        function.name
+        for file in Path(retry.__file__).parent.glob("*.py")
+        for function in ast.walk(ast.parse(file.read_text()))
+        if isinstance(function, ast.FunctionDef) and function.args.vararg is not None
+    }
+
+    assert variadic <= set(OF_ANY_NUMBER)
+
+
+def test_a_wait_that_forgets_one_of_its_deadlines_is_among_the_mutants() -> None:
+    """With its first deadline alone the end of the join wait is forgotten in a backoff."""
+    file = Path(steps.__file__)
+    found = mutants_of("steps.py", file.read_text(), "steps.py", {}, assertions=False)
+
+    assert {m.after for m in found if m.function == "wait_backoff" and "_earliest(" in m.after} == {
+        f"return NodeDecision(None, _earliest({left}))"
+        for left in (
+            "node.retry.next_effect_at",
+            "_progress_alarm(node)",
+            "node.retry.next_effect_at, None",
+            "None, _progress_alarm(node)",
+            "node.retry.next_effect_at, _progress_alarm(None)",
+        )
+    }
 
 
 def test_a_table_at_the_top_loses_each_row_and_exchanges_neighbours() -> None:

@@ -34,6 +34,10 @@ _CALCULATED: dict[type[ast.operator], type[ast.operator]] = {
     ast.Pow: ast.Mult,
 }
 _CALLED = {"min": "max", "max": "min", "any": "all", "all": "any"}
+OF_ANY_NUMBER = ("min", "max", "_earliest")
+"""What takes any number of arguments: without one of them it still answers."""
+_OF_A_VALUE = ("len", "replace", "cast", "frozenset", "sorted", "enumerate", "zip")
+"""What fails at once for None, in whatever way it is used."""
 
 
 def expressions(
@@ -124,11 +128,22 @@ def _call(node: ast.Call) -> Iterator[ast.expr]:
             yield ast.Call(ast.Name(_CALLED[called], ast.Load()), node.args, node.keywords)
         if called == "sorted":
             yield ast.Call(ast.Name("list", ast.Load()), node.args[:1], [])
-        if called in ("min", "max") and len(node.args) == 2:
-            yield from node.args
+        if called in OF_ANY_NUMBER:
+            yield from _one_fewer(node)
         first = node.args[0] if node.args else None
         if called in ("replace", "fail_attempt", "_unambiguous", "_ambiguous") and first:
             yield first  # As if nothing were done.
+
+
+def _one_fewer(node: ast.Call) -> Iterator[ast.expr]:
+    """Each argument left out, as by someone who has forgotten that there are others.  Of two
+    numbers the other one itself is left: `min` wants several."""
+    if len(node.args) < 2:
+        return
+    for at in range(len(node.args)):
+        left = node.args[:at] + node.args[at + 1 :]
+        alone = len(left) == 1 and isinstance(node.func, ast.Name) and node.func.id in _CALLED
+        yield left[0] if alone else ast.Call(node.func, left, node.keywords)
 
 
 def _collection(
@@ -196,4 +211,14 @@ def _in_its_place(parent: ast.AST, name: str, node: ast.expr) -> Iterator[ast.ex
     if isinstance(parent, ast.comprehension) and plain and name == "ifs":
         yield ast.UnaryOp(ast.Not(), node)
     if isinstance(parent, ast.keyword) and plain:
+        yield ast.Constant(None)
+    if isinstance(parent, ast.Call) and name == "args" and plain:
+        yield from _not_given(parent, node)
+
+
+def _not_given(call: ast.Call, node: ast.expr) -> Iterator[ast.expr]:
+    """A positional argument that is none; not where that fails whatever is asked."""
+    called = ast.unparse(call.func).rpartition(".")[2]
+    is_type = called == "isinstance" and node is not call.args[0]
+    if not is_type and called not in _OF_A_VALUE:
         yield ast.Constant(None)
