@@ -103,7 +103,11 @@ def replay(name: str) -> int:
 
 def main() -> int:
     """The exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.dispatch_points")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.dispatch_points",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--pairs", action="store_true", help="two faults in each life")
     parser.add_argument("--scenario", choices=[scenario.name for scenario in SCENARIOS])
     parser.add_argument("--case", help="replay one, as a failure names it")

@@ -86,7 +86,11 @@ def report(found: Found) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.search", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.search",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("what", choices=("one", "two"), help="how many nodes")
     parser.add_argument(
         "--faults",
