@@ -122,6 +122,16 @@ def _module(name: str, *arguments: str) -> str:
     )
 
 
+def _dispatch_points(*scenarios: str) -> str:
+    """A few scenarios, all faults at each of their dispatch points."""
+    return (
+        "from tests.dispatch_points.__main__ import main; codes = []\n"
+        f"for name in {scenarios!r}:\n"
+        "    sys.argv[1:] = ['--scenario', name]; codes.append(main())\n"
+        "sys.exit(max(codes))"
+    )
+
+
 def _tests(*names: str) -> list[str]:
     return [str(path) for name in names for path in sorted(Path("tests").glob(name))]
 
@@ -135,9 +145,12 @@ LAYERS = (
         ),
     ),
     Layer("cases", _pytest(*_tests("test_lifecycle_*.py", "test_world_*.py"))),
-    Layer("dispatch points", _module("tests.dispatch_points")),
-    Layer("search", _module("tests.search", "one", "--faults", "1")),
-    Layer("simulation", _module("tests.simulation", "--seeds", "300")),
+    Layer(
+        "dispatch points",
+        _dispatch_points("one-node", "node-lost", "ambiguous-create-cleaned-up"),
+    ),
+    Layer("search", _module("tests.search", "one", "--faults", "2")),
+    Layer("simulation", _module("tests.simulation", "--seeds", "60")),
     Layer("state machine", _pytest("tests/test_state_machine.py")),
 )
 
@@ -163,7 +176,7 @@ def verdict_of(layer: Layer, fault: str | None) -> Verdict:
     begun = time.monotonic()
     try:
         ended = subprocess.run(
-            [sys.executable, "-c", f"import sys; {plant}{layer.program}"],
+            [sys.executable, "-c", f"import sys\n{plant}\n{layer.program}"],
             capture_output=True,
             text=True,
             check=False,
