@@ -41,13 +41,17 @@ class _Listing:
 
     @property
     def live(self) -> AbstractSet[AttemptIdentity]:
-        listed = Counter(entry.identity for entry in self._provider.list_leases(self._run_id))
-        self._doubles |= {identity for identity, count in listed.items() if count > 1}
-        return frozenset(listed)
+        return self._listed()
 
     @property
     def doubles(self) -> AbstractSet[AttemptIdentity]:
+        self._listed()
         return frozenset(self._doubles)
+
+    def _listed(self) -> AbstractSet[AttemptIdentity]:
+        listed = Counter(entry.identity for entry in self._provider.list_leases(self._run_id))
+        self._doubles |= {identity for identity, count in listed.items() if count > 1}
+        return frozenset(listed)
 
     @property
     def changes(self) -> int:

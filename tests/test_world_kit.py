@@ -99,8 +99,8 @@ def test_closing_lets_paused_calls_end() -> None:
     assert len(world.executors.running) == 0
 
 
-def test_any_provider_can_be_in_the_world_and_its_listing_is_its_witness() -> None:
-    # given a provider that gives no account of its own
+def a_world_of_a_plain_provider() -> tuple[SteppingWorld, MemoryProvider]:
+    """At rest, with two nodes, of a provider that gives no account of its own."""
     hidden: list[MemoryProvider] = []
 
     class Plain:
@@ -116,10 +116,28 @@ def test_any_provider_can_be_in_the_world_and_its_listing_is_its_witness() -> No
     world = SteppingWorld(shape(group(count=2)), retry=NO_JITTER, providers=made)
     world.settle()
     assert (world.cluster.converged, len(world.live)) == (True, 2)
+    return world, hidden[0]
+
+
+def test_any_provider_can_be_in_the_world_and_its_listing_is_its_witness() -> None:
+    world, hidden = a_world_of_a_plain_provider()
+
+    # when one node has a second machine, then the oracle says so, at once and once both are gone
+    spec = world.node("g-0").record.desired
+    second = hidden.world.create(world.identity("g-0"), spec)
+    with pytest.raises(AssertionError, match="two machines or sessions of one attempt"):
+        world.settle()
+    hidden.world.destroy(second.facts.lease_id)
+    with pytest.raises(AssertionError, match="two machines or sessions of one attempt"):
+        world.settle()
+
+
+def test_a_listing_that_holds_what_nobody_asked_for_is_told() -> None:
+    world, hidden = a_world_of_a_plain_provider()
 
     # when it holds a machine that nobody asked for, then the oracle says so
     stray = AttemptIdentity(world.cluster.desired.run_id, LogicalNodeId("g-9"), NodeAttemptId(9))
-    hidden[0].world.create(stray, world.node("g-0").record.desired)
+    hidden.world.create(stray, world.node("g-0").record.desired)
     with pytest.raises(AssertionError, match="machines that nobody knows of"):
         world.settle()
     with pytest.raises(ValueError, match="can be scripted"):
