@@ -65,6 +65,8 @@ class _World:
         self.executor = executor
         self.tell: Callable[[object], None] = _nobody
         self.note: Callable[[ClusterEvent], None] = _nobody
+        self.woken: Callable[[datetime | None], None] | None = None
+        """Who else is told of the timer."""
         self.wake: datetime | None = None
         self.dispatched: list[PlannedEffect] = []
         self.events: list[ClusterEvent] = []
@@ -78,6 +80,8 @@ class _World:
 
     def wake_at(self, moment: datetime | None) -> None:
         self.wake = moment
+        if self.woken is not None:
+            self.woken(moment)
 
     def happened(self, event: ClusterEvent) -> None:
         self.events.append(event)
@@ -141,7 +145,8 @@ class SteppingCluster:
             first_attempt=first_attempt,
             check_invariants=check_invariants,
         )
-        self._actor = DriverActor(ActorSystem("stepping", self._world.clock), self._driver)
+        system = ActorSystem("stepping", self._world.clock, ticks=lambda: 0.0)
+        self._actor = DriverActor(system, self._driver, self._after)
         self._world.note = self._actor.note
         self._world.tell = self._actor.tell
         self._driver.request_pass()
@@ -210,6 +215,9 @@ class SteppingCluster:
         if self._next_tick is not None and self._tick is not None and self._next_tick <= now:
             self._next_tick = later(now, self._tick)
             self.tell(SafetyTick())
+
+    def _after(self, message: object) -> None:
+        """After each message, in the driver's step, defects and all: for who records."""
 
     def _refuse_reentry(self) -> None:
         if self._stepping:

@@ -1,8 +1,8 @@
 """A stepped driver whose every message can be recorded, and whose clock can jump.
 
-`trace` is given what the trace file of a real run holds for each message, so that the same readers
-read it (`TraceWriter.write` fits).  `sleep` is what a suspended machine does to a driver: all that
-was due meanwhile is due at once.  It decides and folds nothing: see `stepping`.
+What is recorded is what the trace file of a real run holds, by the same hands.  `sleep` is what a
+suspended machine does to a driver: all that was due meanwhile is due at once.  It decides and folds
+nothing: see `stepping`.
 """
 
 from collections.abc import Callable
@@ -10,12 +10,9 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from cluster_reconciler.actors.clock import ManualClock
-from cluster_reconciler.actors.driver_actor import DriverActor
-from cluster_reconciler.actors.mailbox import MailboxRecord
 from cluster_reconciler.actors.stepping import DEFAULT_START, SteppingCluster
-from cluster_reconciler.actors.system import ActorSystem
-from cluster_reconciler.actors.trace import ExecutorCall, SubmitAnswer
-from cluster_reconciler.actors.trace_marks import state_digest
+from cluster_reconciler.actors.trace import ExecutorCall
+from cluster_reconciler.actors.trace_recording import TraceRecording, TraceSink
 from cluster_reconciler.decider import RetryPolicy, later
 from cluster_reconciler.executors.durations import duration
 from cluster_reconciler.messages import (
@@ -24,12 +21,7 @@ from cluster_reconciler.messages import (
     NodeAttemptId,
     OperationId,
     PlannedEffect,
-    RunPass,
 )
-
-TraceSink = Callable[[MailboxRecord, object, tuple[SubmitAnswer, ...], str], None]
-"""What one handled message leaves: its record, itself, what the executor answered meanwhile, and
-the fingerprint of the state after it."""
 
 
 class WithdrawingExecutor(Protocol):
@@ -48,33 +40,48 @@ class WithdrawingExecutor(Protocol):
         """See `Executors.retire`."""
 
 
-class _Answers:
-    """Stands between driver and executor, and remembers what was answered."""
+class _Overheard:
+    """Stands between driver and executor, as the host of production does, and tells the recording
+    what was asked and answered."""
 
     def __init__(self, executor: WithdrawingExecutor) -> None:
         self._executor = executor
         self.retire = executor.retire
-        self.given: list[SubmitAnswer] = []
+        self.recording: TraceRecording | None = None
 
     def submit(self, effect: PlannedEffect) -> ExecutorResult | None:
+        answer: ExecutorResult | None = None
+        error: Exception | None = None
         try:
             answer = self._executor.submit(effect)
-        except Exception as error:
-            raised = str(error) or type(error).__name__
-            self.given.append(SubmitAnswer(effect.operation, raised=raised))
+            return answer
+        except Exception as failed:
+            error = failed
             raise
-        self.given.append(SubmitAnswer(effect.operation, result=answer))
-        return answer
+        finally:
+            if self.recording is not None:
+                self.recording.submitted(effect, answer, error)
 
     def withdraw(self, operation: OperationId) -> bool:
-        return self._asked(ExecutorCall.WITHDRAW, operation, self._executor.withdraw(operation))
+        return self._asked(ExecutorCall.WITHDRAW, self._executor.withdraw, operation)
 
     def expire(self, operation: OperationId) -> bool:
-        return self._asked(ExecutorCall.EXPIRE, operation, self._executor.expire(operation))
+        return self._asked(ExecutorCall.EXPIRE, self._executor.expire, operation)
 
-    def _asked(self, call: ExecutorCall, operation: OperationId, withdrawn: bool) -> bool:
-        self.given.append(SubmitAnswer(operation, call=call, withdrawn=withdrawn))
-        return withdrawn
+    def _asked(
+        self, call: ExecutorCall, ask: Callable[[OperationId], bool], operation: OperationId
+    ) -> bool:
+        withdrawn = False
+        error: Exception | None = None
+        try:
+            withdrawn = ask(operation)
+            return withdrawn
+        except Exception as failed:
+            error = failed
+            raise
+        finally:
+            if self.recording is not None:
+                self.recording.asked(call, operation, withdrawn=withdrawn, error=error)
 
 
 class RecordedCluster(SteppingCluster):
@@ -91,24 +98,25 @@ class RecordedCluster(SteppingCluster):
         first_attempt: int = 1,
     ) -> None:
         """See `SteppingCluster`."""
-        self._answers = _Answers(executor)
+        self._overheard = _Overheard(executor)
         super().__init__(
             shape,
             retry=retry,
             start=start,
-            executor=self._answers,
+            executor=self._overheard,
             safety_tick=safety_tick,
             first_attempt=first_attempt,
         )
         self.handled = 0
         """How many messages the driver has handled."""
-        self.trace: TraceSink | None = None
         self.after_message: Callable[[object], None] | None = None
         """Called after each message that was handled, defects and all."""
-        system = ActorSystem("recorded", self._world.clock, ticks=lambda: 0.0)
-        self._actor = DriverActor(system, self._driver, self._after)
-        self._world.note, self._world.tell = self._actor.note, self._actor.tell
-        self._actor.tell(RunPass())  # The one that the superclass has queued, in its own mailbox.
+
+    def record(self, sink: TraceSink) -> None:
+        """From now on each message that is handled goes there, as a real run's goes into its trace:
+        to a `TraceWriter`, and `replay` reads it."""
+        self._overheard.recording = recording = TraceRecording(sink)
+        self._world.woken = recording.woken_at
 
     @property
     def clock(self) -> ManualClock:
@@ -139,11 +147,8 @@ class RecordedCluster(SteppingCluster):
 
     def _after(self, message: object) -> None:
         self.handled += 1
+        recording, record = self._overheard.recording, self._actor.record
+        if recording is not None and record is not None:
+            recording.handled(record, message, self._driver, self._actor.raised)
         if self.after_message is not None:
             self.after_message(message)
-        answers, self._answers.given = tuple(self._answers.given), []
-        if self.trace is None or self._actor.record is None:
-            return
-        state = self._driver.state
-        fingerprint = state_digest(state, self._driver.touched)
-        self.trace(self._actor.record, message, answers, fingerprint)

@@ -5,15 +5,18 @@ trace its line's digest, and the driver nothing.
 """
 
 from datetime import datetime
+from typing import Protocol
 
 from loguru import logger
 
 from cluster_reconciler.actors.driver import Driver
 from cluster_reconciler.actors.mailbox import MailboxRecord
 from cluster_reconciler.actors.ports import Asked, StatusQuery, UpdateRetry
-from cluster_reconciler.actors.trace import ExecutorCall, SubmitAnswer, TraceWriter
+from cluster_reconciler.actors.trace import ExecutorCall, SubmitAnswer
 from cluster_reconciler.actors.trace_marks import (
     EffectMark,
+    NodeMarks,
+    PlanMark,
     effect_mark,
     plan_mark,
     state_digest,
@@ -31,10 +34,27 @@ from cluster_reconciler.messages import (
 RAISED_LENGTH_MAX = 500
 
 
+class TraceSink(Protocol):
+    """Takes one line for each message; `TraceWriter` is one."""
+
+    def write(
+        self,
+        record: MailboxRecord,
+        message: object,
+        answers: tuple[SubmitAnswer, ...] = (),
+        state_digest: str = "",
+        *,
+        nodes: NodeMarks | None = None,
+        plan: PlanMark | None = None,
+        raised: str | None = None,
+    ) -> None:
+        """See `TraceWriter.write`."""
+
+
 class TraceRecording:
     """Of one driver, into one trace."""
 
-    def __init__(self, writer: TraceWriter) -> None:
+    def __init__(self, writer: TraceSink) -> None:
         self._writer = writer
         self._answers: list[SubmitAnswer] = []
         self._submitted: list[EffectMark] = []

@@ -9,8 +9,6 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -20,16 +18,13 @@ from cluster_reconciler.actors.cli.replay_document import ReplayReport
 from cluster_reconciler.actors.replay import Replay
 from cluster_reconciler.actors.stepping_world import SteppingWorld
 from cluster_reconciler.actors.trace import (
-    ExecutorCall,
     TraceHeader,
     TraceLine,
     TraceWriter,
     read_trace,
 )
 from cluster_reconciler.actors.trace_chain import Chain
-from cluster_reconciler.actors.trace_recording import TraceRecording
 from cluster_reconciler.decider import RetryPolicy
-from cluster_reconciler.messages import ExecutorResult, NodeAttemptId, OperationId, PlannedEffect
 from tests.trace_kit import Said
 
 
@@ -96,68 +91,16 @@ def sealed(lines: list[bytes]) -> bytes:
     )
 
 
-class _Recorded:
-    """Stands between a stepped driver and its executors, as the host of production does."""
-
-    def __init__(self, executor: object, recording: TraceRecording) -> None:
-        self._executor = executor
-        self._recording = recording
-
-    def submit(self, effect: PlannedEffect) -> ExecutorResult | None:
-        try:
-            answer: ExecutorResult | None = self._executor.submit(effect)  # type: ignore[attr-defined]
-        except Exception as error:
-            self._recording.submitted(effect, error=error)
-            raise
-        self._recording.submitted(effect, answer)
-        return answer
-
-    def withdraw(self, operation: OperationId) -> bool:
-        return self._asked(ExecutorCall.WITHDRAW, operation)
-
-    def expire(self, operation: OperationId) -> bool:
-        return self._asked(ExecutorCall.EXPIRE, operation)
-
-    def _asked(self, call: ExecutorCall, operation: OperationId) -> bool:
-        ask: Callable[[OperationId], bool] = getattr(self._executor, call)
-        try:
-            withdrawn = ask(operation)
-        except Exception as error:
-            self._recording.asked(call, operation, error=error)
-            raise
-        self._recording.asked(call, operation, withdrawn=withdrawn)
-        return withdrawn
-
-    def retire(self, attempt: NodeAttemptId) -> None:
-        self._executor.retire(attempt)  # type: ignore[attr-defined]
-
-
 def trace_world(world: SteppingWorld, path: Path, policy: RetryPolicy) -> TraceWriter:
     """From now on, before its first message, all that the world's driver handles is traced."""
     cluster = world.cluster
-    driver, actor, around = cluster._driver, cluster._actor, cluster._world
     writer = TraceWriter(
         path,
         shape=cluster.desired,
         policy=policy,
         started_at=cluster.now,
-        first_attempt=driver.state.next_attempt_id,
+        first_attempt=cluster.state.next_attempt_id,
         check_invariants=True,
     )
-    recording = TraceRecording(writer)
-    around.executor = _Recorded(around.executor, recording)
-    set_timer, handled = around.wake_at, actor._handled
-
-    def wake_at(moment: datetime | None) -> None:
-        recording.woken_at(moment)
-        set_timer(moment)
-
-    def after(message: object) -> None:
-        if handled is not None:
-            handled(message)
-        assert actor.record is not None
-        recording.handled(actor.record, message, driver, actor.raised)
-
-    around.wake_at = wake_at  # type: ignore[method-assign]
-    actor._handled = after
+    cluster.record(writer)
     return writer

@@ -13,7 +13,7 @@ from enum import StrEnum, auto
 
 from msgspec import Struct
 
-from cluster_reconciler.actors.stepping_record import TraceSink
+from cluster_reconciler.actors.trace_recording import TraceSink
 from tests.simulation import liveness
 from tests.simulation.acts import act
 from tests.simulation.life import Life
@@ -71,7 +71,8 @@ def run(
 ) -> Outcome:
     """One life; `moves`, `faults`: only those of these names (None: all)."""
     world = SimulatedWorld(life, faults)
-    world.cluster.trace = trace
+    if trace is not None:
+        world.cluster.record(trace)
     oracle = Oracle(world)
     counts: Counter[str] = Counter()
     begun, doing, done = world.now, "the beginning", 0
