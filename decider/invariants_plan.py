@@ -365,10 +365,8 @@ def _check_requeue(
         for node_id, node in observed.nodes.items()
         for deadline in _waits(node, desired.nodes.get(node_id), now)
     ]
-    expected, node_id = min(waits, default=(None, None))
-    assert plan.requeue_at == expected, (
-        f"{node_id}: requeue at {plan.requeue_at}, expected {expected}"
-    )
+    expected, who = min(waits, default=(None, "no node waits"))
+    assert plan.requeue_at == expected, f"{who}: requeue at {plan.requeue_at}, expected {expected}"
 
 
 def _waits(node: ManagedNode, spec: LogicalNodeSpec | None, now: datetime) -> Iterator[datetime]:

@@ -6,10 +6,13 @@ Holds no fixture of any one part.
 import os
 import signal
 import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from loguru import logger
 
 # No deadline for a single example: the machine that tests is shared, and a slow moment is no fault.
 # On a build machine the search is the same in every run, so that a red build is red twice.
@@ -24,6 +27,24 @@ if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda _number, _frame: None)
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def quiet_log() -> Iterator[None]:
+    """Scripted failures by the thousand are logged, each with its traceback: slow, and no news."""
+    logger.disable("cluster_reconciler")
+    yield
+    logger.enable("cluster_reconciler")
+
+
+@pytest.fixture
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What is printed in local time is the same everywhere."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 @pytest.fixture(scope="session")

@@ -30,12 +30,16 @@ LAYER_MAX = 900.0
 OUTPUT_MAX = 160
 
 
+Put = Callable[[object, str, object], None]
+"""Puts a value in the place of an attribute: `setattr` for good, pytest's for one test."""
+
+
 class Fault(Struct, frozen=True):
     """One slip."""
 
     place: str
     slip: str
-    plant: Callable[[], None]
+    plant: Callable[[Put], None]
 
 
 class Layer(Struct, frozen=True):
@@ -45,34 +49,34 @@ class Layer(Struct, frozen=True):
     program: str
 
 
-def forget_what_may_exist() -> None:
+def forget_what_may_exist(put: Put) -> None:
     """Decider: destroyed is what holds no lease and no session, whatever may exist unseen."""
-    steps.holds_nothing = _holds_no_known_thing
+
+    def holds_nothing(node: ManagedNode) -> bool:
+        return node.record.lease is None and node.active_bootstrap is None
+
+    put(steps, "holds_nothing", holds_nothing)
 
 
-def _holds_no_known_thing(node: ManagedNode) -> bool:
-    return node.record.lease is None and node.active_bootstrap is None
-
-
-def forget_what_was_done() -> None:
+def forget_what_was_done(put: Put) -> None:
     """Ledger: an operation that is submitted again is carried out again."""
 
-    def repeated(self: OperationLedger, effect: PlannedEffect) -> None:
+    def repeated(_self: OperationLedger, _effect: PlannedEffect) -> None:
         return None
 
-    OperationLedger.repeated = repeated  # type: ignore[method-assign]
+    put(OperationLedger, "repeated", repeated)
 
 
-def forget_the_interrupted_call() -> None:
+def forget_the_interrupted_call(put: Put) -> None:
     """Executor's memory: a create without an answer has made nothing."""
 
     def interrupted(self: Holding[object], _at: datetime) -> Holding[object]:
         return self.refused()
 
-    Holding.interrupted = interrupted  # type: ignore[method-assign, assignment]
+    put(Holding, "interrupted", interrupted)
 
 
-def fold_the_word_of_old_attempts() -> None:
+def fold_the_word_of_old_attempts(put: Put) -> None:
     """Driver: what is told of any attempt is taken for news of the present one."""
     fold = Driver._fold
 
@@ -82,7 +86,7 @@ def fold_the_word_of_old_attempts() -> None:
         node = self.state.nodes.get(node_id)
         fold(self, node_id, attempt if node is None else node.attempt, observation)
 
-    Driver._fold = deaf  # type: ignore[method-assign]
+    put(Driver, "_fold", deaf)
 
 
 FAULTS = {
@@ -172,11 +176,15 @@ class Verdict(Struct, frozen=True):
 
 def verdict_of(layer: Layer, fault: str | None) -> Verdict:
     """Run one layer with one fault; None: with none."""
-    plant = f"from tests.planted_faults import FAULTS; FAULTS[{fault!r}].plant(); " if fault else ""
+    plant = (
+        f"from tests.planted_faults import FAULTS; FAULTS[{fault!r}].plant(setattr)"
+        if fault
+        else ""
+    )
     begun = time.monotonic()
     try:
         ended = subprocess.run(
-            [sys.executable, "-c", f"import sys\n{plant}\n{layer.program}"],
+            [sys.executable, "-c", f"import sys\n{plant if fault else ''}\n{layer.program}"],
             capture_output=True,
             text=True,
             check=False,

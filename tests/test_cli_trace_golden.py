@@ -7,8 +7,6 @@ After a deliberate change write the goldens anew, and read what has changed:
 
 import os
 import re
-import time
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -39,16 +37,9 @@ from cluster_reconciler.messages import (
 )
 from tests.trace_kit import START, Recording, session_of, trace
 
+pytestmark = pytest.mark.usefixtures("utc")
+
 GOLDENS = Path(__file__).parent / "golden_traces"
-
-
-@pytest.fixture(autouse=True)
-def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.fixture

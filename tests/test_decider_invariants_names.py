@@ -29,7 +29,7 @@ OF_THE_WHOLE = (
     *("the plan is of generation", "observed_generation went back", "every node is as wanted"),
     *("reconcile has changed its input", "the same input gave two plans"),
     "called converged, but g-0: ",
-    "None: requeue at",  # Nobody waits for anything, and yet it is to be looked at again.
+    "no node waits: requeue at",  # Nobody waits for anything, and yet it is to be looked at again.
 )
 
 

@@ -313,7 +313,7 @@ SILENT: list[Broken] = [
     ("g-0: requeue at None, expected 2026-01-01 00:02:00", planned(creating())),
     ("requeue at 2026-01-01 00:00:01", planned(creating(), requeue_at=at(1))),
     (
-        "None: requeue at 2026-01-01 00:00:01+00:00, expected None",
+        "no node waits: requeue at 2026-01-01 00:00:01+00:00, expected None",
         planned(ready(), requeue_at=at(1)),
     ),
     ("expected 2026-01-01 00:10:00", planned(bootstrapping())),

@@ -4,10 +4,7 @@ For each operation and fault there is one case here, at a dispatch point at whic
 something to strike at.  The whole, and pairs of faults: `python -m tests.dispatch_points`.
 """
 
-from collections.abc import Iterator
-
 import pytest
-from loguru import logger
 
 from cluster_reconciler.messages import OperationKind
 from tests.dispatch_points.cases import FAULTS, FIXED, Case, case_named, fixed_cases, kinds
@@ -15,6 +12,8 @@ from tests.dispatch_points.life import bare
 from tests.dispatch_points.planting import Family, Where
 from tests.dispatch_points.scenarios import SCENARIOS
 from tests.dispatch_points.world import Point
+
+pytestmark = pytest.mark.usefixtures("quiet_log")
 
 KINDS = sorted(kinds())
 ENDED = (Where.ANSWERED, Where.UNDERWAY)
@@ -29,14 +28,6 @@ WITHOUT_SESSION: dict[tuple[OperationKind, bool], tuple[Where, ...]] = {
     (OperationKind.DESTROY_LEASE, False): tuple(Where),
 }
 """When, around such an operation, no session is alive that could close, fail or join."""
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Thousands of scripted failures are logged, each with its traceback: slow, and no news."""
-    logger.disable("cluster_reconciler")
-    yield
-    logger.enable("cluster_reconciler")
 
 
 def lived(cases: tuple[Case, ...]) -> str | None:

@@ -5,11 +5,10 @@ and what that case says.  The same case passes without it (`test_dispatch_points
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
-from loguru import logger
 from msgspec.structs import replace
 
 from cluster_reconciler.actors import driver, stepping
@@ -30,17 +29,12 @@ from tests.dispatch_points.__main__ import replay
 from tests.dispatch_points.cases import case_named
 from tests.dispatch_points.report import print_failures, tally
 
+pytestmark = pytest.mark.usefixtures("quiet_log")
+
 observe = sys.modules["cluster_reconciler.decider.observe"]
 """The module: the package names the function of that name."""
 Refusal = Callable[[ManagedNode, NodeObservation], str | None]
 Plant = Callable[[pytest.MonkeyPatch], None]
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logger.disable("cluster_reconciler")
-    yield
-    logger.enable("cluster_reconciler")
 
 
 def the_ledger_forgets(patch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,10 @@ The same in virtual time, with many more nodes, is in `test_world_storms`.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from loguru import logger
 from msgspec.structs import replace
 
 from cluster_reconciler.actors.runtime import Cluster
@@ -20,6 +19,8 @@ from cluster_reconciler.executors.providers.memory import CallKind, MemoryProvid
 from cluster_reconciler.executors.providers.memory_script import CallScript, Hang, Script
 from cluster_reconciler.messages import ClusterShape, ProviderKind
 
+pytestmark = pytest.mark.usefixtures("quiet_log")
+
 QUICK = RetryPolicy(initial_delay=timedelta(milliseconds=20), jitter=0.0)
 BLOCKS = timedelta(minutes=10)
 SECONDS_MAX = 30
@@ -27,13 +28,6 @@ SECONDS_MAX = 30
 PASS_S_MAX = 3.0
 """The same for one message and for how long it lies in the mailbox; alone it takes milliseconds."""
 REFUSAL = "template t-1 is not valid"
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logger.disable("cluster_reconciler")
-    yield
-    logger.enable("cluster_reconciler")
 
 
 def blocked(script: Script, kind: CallKind) -> Hang:

@@ -8,12 +8,11 @@ room.  Finer times are printed by `python -m tests.bench`; 100 000 attempts are 
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 import pytest
-from loguru import logger
 from msgspec.structs import replace
 
 from cluster_reconciler.actors.stepping import SteppingCluster
@@ -43,16 +42,11 @@ from cluster_reconciler.messages import (
 )
 from tests.fields_leaks import WARM_UP, FailingForLong, grown
 
+pytestmark = pytest.mark.usefixtures("quiet_log")
+
 MEMORY = ProviderKind("memory")
 GROUPS = 50
 TRIES = 5
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logger.disable("cluster_reconciler")
-    yield
-    logger.enable("cluster_reconciler")
 
 
 class Instant:

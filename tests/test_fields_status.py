@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from loguru import logger
 from msgspec.structs import replace
 
 from cluster_reconciler.actors.events import ClusterEvent, EventKind
@@ -42,6 +41,8 @@ from cluster_reconciler.messages import (
     SwactorJoined,
 )
 
+pytestmark = pytest.mark.usefixtures("quiet_log")
+
 LIMIT = 3
 Member = tuple[LogicalNodeId, NodeAttemptId]
 
@@ -56,13 +57,6 @@ class Swarm:
     def alive(self, *, heard: bool) -> set[Member]:
         """The members; `heard`: the driver has had every message, else who left may count still."""
         return self.joined - self.left if heard else self.joined
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logger.disable("cluster_reconciler")
-    yield
-    logger.enable("cluster_reconciler")
 
 
 class Witness:

@@ -18,12 +18,10 @@ Nothing here decides when a node is tried again.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from loguru import logger
 from msgspec import Struct
 
 from cluster_reconciler.actors.invariant_guard import InvariantGuard
@@ -32,6 +30,8 @@ from cluster_reconciler.actors.stepping_world import SteppingWorld
 from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.executors.providers.memory import CallKind
 from cluster_reconciler.executors.providers.memory_world import Call
+
+pytestmark = pytest.mark.usefixtures("quiet_log")
 
 NODES = 300
 PER_SECOND = 5
@@ -71,13 +71,6 @@ class Throttled(SteppingWorld):
 
     def creates(self) -> tuple[Call, ...]:
         return tuple(self.provider.world.calls(CallKind.CREATE_LEASE))
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logger.disable("cluster_reconciler")
-    yield
-    logger.enable("cluster_reconciler")
 
 
 class Case(Struct, frozen=True):

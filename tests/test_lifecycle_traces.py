@@ -10,12 +10,11 @@ More of them:   `TRACE_SEEDS=5000 .venv/bin/pytest tests/test_lifecycle_traces.p
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Literal
 
 import pytest
-from loguru import logger
 from msgspec.structs import replace
 
 from cluster_reconciler.actors.stepping_words import group, shape
@@ -23,6 +22,8 @@ from cluster_reconciler.actors.stepping_world import SteppingWorld
 from cluster_reconciler.decider import ClusterState, ManagedNode, RetryPolicy
 from cluster_reconciler.executors.providers.memory_script import CallScript
 from cluster_reconciler.messages import ClusterShape, NodeIntent, NodeStage, RoleId
+
+pytestmark = pytest.mark.usefixtures("quiet_log")
 
 TICKS = (1, 10, 61, 130, 1200)
 """Seconds; the last is longer than every deadline, and than every slow call."""
@@ -32,14 +33,6 @@ ROUNDS_AFTER_FAULTS = 64
 SETTLE_MAX = 100
 """Rounds of one settling; the world itself refuses 1 000."""
 Order = Literal["fifo", "lifo"]
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Thousands of scripted failures are logged, each with its traceback: slow, and no news."""
-    logger.disable("cluster_reconciler")
-    yield
-    logger.enable("cluster_reconciler")
 
 
 def seeds() -> list[int]:

@@ -16,8 +16,6 @@ import subprocess
 import sys
 import termios
 import threading
-import time
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -32,14 +30,7 @@ from tests.replay_kit import command, proved, replay, report, sealed
 from tests.test_cli_trace_golden import compare, without_versions
 from tests.trace_kit import Recording, Said, damage_header
 
-
-@pytest.fixture(autouse=True)
-def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("utc")
 
 
 @pytest.fixture

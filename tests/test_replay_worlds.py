@@ -5,14 +5,12 @@ The faults are those of the simulation (`tests.simulation`), one seed for each l
 
 import itertools
 import random
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import cast
 
 import msgspec
 import pytest
-from loguru import logger
 
 from cluster_reconciler.actors.driver import Driver
 from cluster_reconciler.actors.ports import UpdateRetry
@@ -60,16 +58,11 @@ from tests.simulation.schedule import draw
 from tests.simulation.world import SimulatedWorld
 from tests.trace_kit import Recording, random_life
 
+pytestmark = pytest.mark.usefixtures("quiet_log")
+
 FIXED = (1, 2, 3, 5, 8, 13)
 NODE, NOBODY = LogicalNodeId("g-0"), LogicalNodeId("nobody-9")
 OPERATION = OperationId(NodeAttemptId(1), 1)
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logger.disable("cluster_reconciler")
-    yield
-    logger.enable("cluster_reconciler")
 
 
 def life_of(seed: int, path: Path) -> None:

@@ -8,12 +8,11 @@ import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
 import pytest
-from loguru import logger
 from msgspec.structs import replace
 
 from cluster_reconciler.actors.driver import Driver
@@ -27,14 +26,9 @@ from tests.search.search import Broken, Found, Search
 from tests.search.story import story
 from tests.search.ways import check_fairness, check_ways_home
 
+pytestmark = pytest.mark.usefixtures("quiet_log")
+
 ROOT = Path(__file__).parent.parent
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logger.disable("cluster_reconciler")
-    yield
-    logger.enable("cluster_reconciler")
 
 
 def searched(setting: Setting, states_max: int = 100_000) -> tuple[Search, Found]:

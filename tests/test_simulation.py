@@ -8,11 +8,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loguru import logger
 
 from tests.simulation.chance import Chance
 from tests.simulation.command import main
@@ -22,13 +20,7 @@ from tests.simulation.report import ENOUGH, Totals, replay_command
 from tests.simulation.running import Mode, run
 from tests.simulation.schedule import draw
 
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Thousands of scripted failures are logged, each with its traceback: slow, and no news."""
-    logger.disable("cluster_reconciler")
-    yield
-    logger.enable("cluster_reconciler")
+pytestmark = pytest.mark.usefixtures("quiet_log")
 
 
 @pytest.mark.parametrize("mode", Mode)

@@ -5,11 +5,10 @@ passes the same seeds (`test_simulation`), so that what is found is the planted 
 """
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 
 import pytest
-from loguru import logger
 
 from cluster_reconciler.actors.driver import Driver
 from cluster_reconciler.decider import (
@@ -24,11 +23,9 @@ from cluster_reconciler.decider import (
 from cluster_reconciler.executors.adoption import Holding
 from cluster_reconciler.executors.attempt import Attempt
 from cluster_reconciler.messages import (
-    LogicalNodeId,
-    NodeAttemptId,
-    NodeObservation,
     OperationId,
 )
+from tests.planted_faults import FAULTS
 from tests.simulation.command import main
 from tests.simulation.oracle import Oracle
 from tests.simulation.report import failure_text
@@ -37,15 +34,9 @@ from tests.simulation.schedule import draw
 from tests.simulation.shrink import shrink
 from tests.simulation.world import SimulatedWorld
 
+pytestmark = pytest.mark.usefixtures("quiet_log")
+
 SEEDS = 60
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Thousands of scripted failures are logged, each with its traceback: slow, and no news."""
-    logger.disable("cluster_reconciler")
-    yield
-    logger.enable("cluster_reconciler")
 
 
 def first_failure(mode: Mode = Mode.SAFETY) -> Outcome:
@@ -57,6 +48,11 @@ def first_failure(mode: Mode = Mode.SAFETY) -> Outcome:
 
 
 Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _shared(name: str) -> Plant:
+    """One of `planted_faults`."""
+    return lambda patch: FAULTS[name].plant(patch.setattr)
 
 
 def _everything_is_clean(patch: pytest.MonkeyPatch) -> None:
@@ -87,15 +83,6 @@ def _no_backoff(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(steps, "due", always)
 
 
-def _the_carrier_forgets(patch: pytest.MonkeyPatch) -> None:
-    """Executors: that a create is unresolved is forgotten, so the next one creates blindly."""
-
-    def forgotten(holding: Holding[object], _at: datetime) -> Holding[object]:
-        return Holding()
-
-    patch.setattr(Holding, "interrupted", forgotten)
-
-
 def _absence_is_always_conclusive(patch: pytest.MonkeyPatch) -> None:
     """Executors: a machine that does not show yet counts as one that is not there."""
     before = Holding.not_seen
@@ -116,22 +103,6 @@ def _whatever_expires_was_never_run(patch: pytest.MonkeyPatch) -> None:
         return True
 
     patch.setattr(Attempt, "withdraw", withdrawn)
-
-
-def _attempts_are_mixed_up(patch: pytest.MonkeyPatch) -> None:
-    """Driver: news of an old attempt is folded into the present one."""
-    before = Driver._fold
-
-    def careless(
-        driver: Driver,
-        node_id: LogicalNodeId,
-        _attempt: NodeAttemptId,
-        observation: NodeObservation,
-    ) -> None:
-        node = driver.state.nodes.get(node_id)
-        before(driver, node_id, node.attempt if node is not None else _attempt, observation)
-
-    patch.setattr(Driver, "_fold", careless)
 
 
 def _no_deadline_is_watched(patch: pytest.MonkeyPatch) -> None:
@@ -184,29 +155,31 @@ def _it_drains_and_goes_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Driver, "drain", drain)
 
 
-PLANTED: list[tuple[Plant, Mode]] = [
-    (_everything_is_clean, Mode.SAFETY),
-    (_nothing_is_ambiguous, Mode.SAFETY),
-    (_no_backoff, Mode.SAFETY),
-    (_the_carrier_forgets, Mode.SAFETY),
-    (_absence_is_always_conclusive, Mode.SAFETY),
-    (_whatever_expires_was_never_run, Mode.SAFETY),
-    (_attempts_are_mixed_up, Mode.SAFETY),
-    (_no_deadline_is_watched, Mode.SAFETY),
-    (_a_pass_is_forgotten, Mode.LIVENESS),
-    (_a_step_waits_for_the_tick, Mode.SAFETY),
-]
+LEAK = "machines that nobody knows of"
+LEFT_TO_A_TICK = "at rest until the next tick"
+PLANTED: dict[str, tuple[Plant, Mode, str]] = {
+    "memory": (_shared("memory"), Mode.SAFETY, LEAK),
+    "driver": (_shared("driver"), Mode.SAFETY, "news of attempt"),
+    "cleanup": (_everything_is_clean, Mode.SAFETY, "MarkDestroyed, not cleaned up"),
+    "ambiguity": (_nothing_is_ambiguous, Mode.SAFETY, LEAK),
+    "backoff": (_no_backoff, Mode.SAFETY, "not due before"),
+    "absence": (_absence_is_always_conclusive, Mode.SAFETY, LEAK),
+    "withdrawal": (_whatever_expires_was_never_run, Mode.SAFETY, LEAK),
+    "deadline": (_no_deadline_is_watched, Mode.SAFETY, "nobody would notice"),
+    "pass": (_a_pass_is_forgotten, Mode.LIVENESS, LEFT_TO_A_TICK),
+    "step": (_a_step_waits_for_the_tick, Mode.SAFETY, LEFT_TO_A_TICK),
+}
+"""The fault, the mode that finds it, and what is said then."""
 
 
-@pytest.mark.parametrize(
-    ("plant", "mode"), PLANTED, ids=lambda value: getattr(value, "__name__", value)
-)
+@pytest.mark.parametrize(("plant", "mode", "said"), PLANTED.values(), ids=PLANTED)
 def test_a_planted_fault_is_found(
-    plant: Plant, mode: Mode, monkeypatch: pytest.MonkeyPatch
+    plant: Plant, mode: Mode, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    found = first_failure(mode)
-    print(f"seed {found.life.seed}: {found.failure}")
+    failure = first_failure(mode).failure
+    assert failure is not None
+    assert said in failure.text
 
 
 def test_a_driver_that_takes_a_shape_after_its_drain_is_found(
@@ -236,7 +209,7 @@ def test_what_is_found_is_shrunk_told_and_replayed_by_one_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Given a life that fails because the carrier forgets what may exist
-    _the_carrier_forgets(monkeypatch)
+    FAULTS["memory"].plant(monkeypatch.setattr)
     found = first_failure()
 
     # When it is shrunk, and what is told of it is done

@@ -12,7 +12,7 @@ A failure prints the shortest sequence of rules that shows it, as a program.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -25,7 +25,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from loguru import logger
 
 from cluster_reconciler.actors.stepping_world import SteppingWorld
 from cluster_reconciler.decider import RetryPolicy
@@ -49,6 +48,8 @@ from cluster_reconciler.messages import (
     RunId,
 )
 from tests.decider_words import group, shape
+
+pytestmark = pytest.mark.usefixtures("quiet_log")
 
 EXAMPLES = int(os.environ.get("STATE_MACHINE_EXAMPLES", "0"))
 NODES = st.sampled_from(("a-0", "a-1", "a-2", "b-0"))
@@ -282,14 +283,6 @@ def _run(examples: int, **more: object) -> None:
         **more,  # type: ignore[arg-type]  # what is named below
     )
     run_state_machine_as_test(Cluster, settings=chosen)
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Scripted failures by the thousand are no news."""
-    logger.disable("cluster_reconciler")
-    yield
-    logger.enable("cluster_reconciler")
 
 
 @pytest.mark.timeout(0 if EXAMPLES else 120)

@@ -3,12 +3,10 @@
 The real driver and the real executors, stepped; the provider's world says what really exists.
 """
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from loguru import logger
 
 from cluster_reconciler.actors.events import EventKind
 from cluster_reconciler.actors.stepping_words import NO_JITTER, group, shape
@@ -23,15 +21,9 @@ from cluster_reconciler.messages import (
     ProviderLimits,
 )
 
+pytestmark = pytest.mark.usefixtures("quiet_log")
+
 FOREVER = timedelta(days=30).total_seconds()
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Scripted failures by the thousand are no news."""
-    logger.disable("cluster_reconciler")
-    yield
-    logger.enable("cluster_reconciler")
 
 
 def destroyed(calls: tuple[Call, ...]) -> list[str]:

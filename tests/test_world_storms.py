@@ -5,11 +5,9 @@ The real driver and the real executors, stepped; the provider's world says what 
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from loguru import logger
 from msgspec.structs import replace
 
 from cluster_reconciler.actors.events import EventKind
@@ -20,13 +18,7 @@ from cluster_reconciler.executors import MemoryProvider
 from cluster_reconciler.executors.providers.memory import CallKind
 from cluster_reconciler.messages import ProviderKind
 
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Scripted failures by the thousand are no news."""
-    logger.disable("cluster_reconciler")
-    yield
-    logger.enable("cluster_reconciler")
+pytestmark = pytest.mark.usefixtures("quiet_log")
 
 
 def test_f11_machines_that_vanish_in_their_bootstrap_are_each_cleaned_up_and_replaced() -> None:
