@@ -6,7 +6,6 @@ difference is worded, is `actors.replay_differences`' business; how it is shown 
 
 import stat
 from collections import deque
-from importlib.metadata import PackageNotFoundError, version
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,6 +34,7 @@ from cluster_reconciler.actors.trace import (
     TraceLine,
     TraceTorn,
 )
+from cluster_reconciler.actors.trace_versions import program_versions
 from cluster_reconciler.messages import RunPass, ShapeRefused
 
 BEFORE_MAX = 5
@@ -44,6 +44,8 @@ STORY_MAX = 20
 """So many entries of the story of a node that differs are kept."""
 
 DIFFERS = 1
+
+OURS = "cluster-reconciler"
 
 
 class Context(Struct, frozen=True):
@@ -219,7 +221,7 @@ class _Replaying:
             )
         if difference is None or self._header is None:
             return None
-        wrote, ours = self._header.versions.get("cluster-reconciler", "unknown"), _own_version()
+        wrote, ours = self._header.versions.get(OURS, "unknown"), program_versions()[OURS]
         if wrote != ours:
             return (
                 f"it was written by cluster-reconciler {wrote}, this is {ours}: the two decide "
@@ -260,10 +262,3 @@ class _Replaying:
         if self._header is not None and (word := self._matching.word()):
             notes.append(word)
         return notes
-
-
-def _own_version() -> str:
-    try:
-        return version("cluster-reconciler")
-    except PackageNotFoundError:
-        return "unknown"
