@@ -24,6 +24,8 @@ from msgspec.structs import replace
 from cluster_reconciler.actors.admission import accepted_offer, named_shape, news_of
 from cluster_reconciler.actors.events import ClusterEvent, EventKind, node_events
 from cluster_reconciler.actors.invariant_guard import InvariantGuard
+from cluster_reconciler.actors.pass_news import PassNews
+from cluster_reconciler.actors.planning import Planning
 from cluster_reconciler.actors.ports import Asked, DriverHost, Executor, StatusQuery, UpdateRetry
 from cluster_reconciler.actors.status import ClusterStatus, FailureNote, cluster_status
 from cluster_reconciler.decider import (
@@ -41,9 +43,7 @@ from cluster_reconciler.decider import (
     RetryPolicy,
     expand_shape,
     expire,
-    is_converged,
     observe,
-    reconcile,
     transitions,
 )
 from cluster_reconciler.decider.observe import refusal as observation_refusal
@@ -82,13 +82,15 @@ class Driver:
         *,
         first_attempt: int = 1,
         check_invariants: bool = False,
+        check_plans: bool = False,
         providers: Collection[str] | None = None,
     ) -> None:
-        """`providers`: those that a shape may ask for; None: any.  Raises ShapeError."""
+        """`check_plans`: hold each plan to that of all nodes; with `check_invariants` it is done
+        too.  `providers`: those that a shape may ask for; None: any.  Raises ShapeError."""
         self._providers = providers
         self.desired: ExpandedShape = expand_shape(shape)
         self.state = ClusterState(next_attempt_id=NodeAttemptId(first_attempt), nodes={})
-        self.plan: ReconcilePlan | None = None
+        self.planning = Planning(always=check_invariants or check_plans)
         self.queued = False
         """One RunPass is in the mailbox."""
         self._missed = False
@@ -106,8 +108,7 @@ class Driver:
         self._guard = InvariantGuard(on=check_invariants)
         self._wake: datetime | None = None
         """When the latest pass is to be followed by another one without any message."""
-        self._converged = False
-        self._exhaustion_told = False
+        self._news = PassNews()
         self._draining = False
 
     # -- the mailbox ------------------------------------------------------------------------------
@@ -149,6 +150,7 @@ class Driver:
         """Queue a pass, unless one is queued (§9).  One that was queued at the tick before already,
         and has not run, is lost: no message waits for so long."""
         if by_tick:
+            self.planning.compare_next()
             self.queued, self._missed = self.queued and not self._missed, self.queued
         if not self.queued:
             self.queued = True
@@ -176,14 +178,15 @@ class Driver:
     def status(self) -> ClusterStatus:
         """A snapshot for people and programs."""
         warnings = (f"the latest pass failed: {self.defect}",) if self.defect else ()
+        plan = self.planning.latest
         return cluster_status(
             self.state,
             self.desired,
             self._host.now(),
-            held_back=self.plan.held_back if self.plan else (),
+            held_back=plan.held_back if plan is not None else (),
             failures=self.failures,
             requeue_at=self._wake,
-            exhausted=self.plan is not None and self.plan.allocator_exhausted,
+            exhausted=plan is not None and plan.allocator_exhausted,
             warnings=warnings,
         )
 
@@ -239,7 +242,8 @@ class Driver:
     def _expire_overdue(self) -> None:
         """Fail what is overdue, then look again: a retry or probe may be due as well."""
         now = self._host.now()
-        for node_id, node in list(self.state.nodes.items()):
+        for node_id in self.planning.overdue(self.state, now):
+            node = self.state.nodes[node_id]
             pending = node.pending
             overdue = pending is not None and pending.deadline <= now
             not_run = overdue and pending is not None and self._call_executor("expire", pending.id)
@@ -265,9 +269,11 @@ class Driver:
 
     def _plan_and_apply(self) -> None:
         now = self._host.now()
-        plan = reconcile(self.state, self.desired, now)
+        plan, difference = self.planning.decide(self.state, self.desired, now)
+        if difference is not None:
+            self._tell(EventKind.WARNING, None, difference)
+            self._guard.differs(difference)
         self._guard.plan(self.state, self.desired, now, plan)
-        self.plan = plan
         wake = plan.requeue_at
         allocating = True
         for action in plan.actions:
@@ -286,10 +292,15 @@ class Driver:
                 wake = deadline
         self.state = replace(self.state, observed_generation=plan.observed_generation)
         self._guard.rest(self.state, self.desired)
-        self._report_exhaustion(plan)
         self._wake = wake
         self._host.wake_at(wake)
-        self._report_pass(plan)
+        self._report(plan)
+
+    def _report(self, plan: ReconcilePlan) -> None:
+        converged = self.planning.is_converged(self.state, self.desired)
+        for kind, text in self._news.of_pass(plan, self.desired.shape, converged=converged):
+            self._tell(kind, None, text)
+        self._host.pass_done(plan, converged)
 
     def _apply(self, action: NodeAction, now: datetime) -> datetime | None:
         """One action that fits; the deadline of the operation that it recorded, if it did."""
@@ -359,6 +370,7 @@ class Driver:
         if node is old:
             return
         self.touched.add(node_id)
+        self.planning.touch(node_id)
         next_before = self.state.next_attempt_id
         if allocated:
             following = NodeAttemptId(self.state.next_attempt_id + 1)
@@ -383,18 +395,3 @@ class Driver:
         attempt: NodeAttemptId | None = None,
     ) -> None:
         self._host.happened(ClusterEvent(self._host.now(), kind, node_id, attempt, text))
-
-    def _report_exhaustion(self, plan: ReconcilePlan) -> None:
-        if plan.allocator_exhausted and not self._exhaustion_told:
-            text = "the attempt ids of this run are used up: no node can start any more"
-            self._tell(EventKind.WARNING, None, text)
-        self._exhaustion_told = plan.allocator_exhausted
-
-    def _report_pass(self, plan: ReconcilePlan) -> None:
-        converged = is_converged(self.state, self.desired)
-        if converged != self._converged:
-            kind = EventKind.CONVERGED if converged else EventKind.DIVERGED
-            what = "is converged" if converged else "is being worked on"
-            self._tell(kind, None, f"{named_shape(self.desired.shape)} {what}")
-        self._converged = converged
-        self._host.pass_done(plan, converged)

@@ -58,6 +58,11 @@ class InvariantGuard:
         self._must_hold(check_owner, state, self._put)
         self._must_hold(check_plan, state, desired, now, plan)
 
+    def differs(self, text: str) -> None:
+        """The plan of what changed was not the plan of all."""
+        if self._on:
+            raise InvariantBroken(text)
+
     def dispatch(self, state: ClusterState, effect: PlannedEffect) -> None:
         """An effect that is about to be submitted."""
         self._must_hold(check_dispatch, state, effect)

@@ -11,11 +11,9 @@ from collections.abc import Collection
 from datetime import datetime
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from cluster_reconciler.actors.driver import Driver
 from cluster_reconciler.actors.events import ClusterEvent
-from cluster_reconciler.actors.replay_agenda import Agenda
 from cluster_reconciler.actors.replay_differences import (
     Difference,
     Unlike,
@@ -41,7 +39,6 @@ from cluster_reconciler.messages import (
     NodeAttemptId,
     OperationId,
     PlannedEffect,
-    RunPass,
 )
 
 __all__ = ["Difference", "NodeChange", "Replay", "Replayed"]
@@ -77,15 +74,15 @@ class Replay:
 
     Args:
         header: what the run began with.
-        quick: look in each pass only at the nodes that may act, and at all of them where the digest
-            says that this was wrong.  The same states come out; for a proof leave it off: then each
-            pass decides anew over all nodes, and plans and whole effects are compared as well.
+        quick: compare states only, and leave it to the driver which nodes a pass looks at.  For a
+            proof leave it off: then each pass decides anew over all nodes, and plans and whole
+            effects are compared as well.
     """
 
     def __init__(self, header: TraceHeader, *, quick: bool = False) -> None:
         self.difference: Difference | None = None
         """The first line that differs."""
-        self._agenda = Agenda() if quick else None
+        self._quick = quick
         self._host = _ReplayHost(header.started_at)
         self._driver = Driver(
             header.shape,
@@ -95,6 +92,7 @@ class Replay:
             first_attempt=header.first_attempt,
             providers=header.providers,
             check_invariants=header.check_invariants,
+            check_plans=not quick,
         )
         self._number = 1
         self._seen: dict[LogicalNodeId, ManagedNode] = {}
@@ -124,42 +122,10 @@ class Replay:
     def feed(self, line: TraceLine) -> Replayed:
         """The next line."""
         self._number += 1
-        if (
-            self._agenda is not None
-            and isinstance(line.message, RunPass)
-            and self._quick_pass(line, self._agenda)
-        ):
-            return self._host.replayed(line, self._changes(), None)
         raised = self._handle(line)
         changes = self._changes()
         self._check(line, changes, raised)
         return self._host.replayed(line, changes, raised)
-
-    def _quick_pass(self, line: TraceLine, agenda: Agenda) -> bool:
-        """Run the pass over those that may act; False: that was wrong, and nothing has changed."""
-        driver = self._driver
-        state, desired = driver.state, driver.desired
-        subset = agenda.subset(state, desired, line.at)
-        nodes = {n: state.nodes[n] for n in subset if n in state.nodes}
-        specs = {n: desired.nodes[n] for n in subset if n in desired.nodes}
-        driver.state = replace(state, nodes=nodes)
-        driver.desired = ExpandedShape(desired.shape, specs)
-        raised = self._handle(line)
-        driver.desired = desired
-        after = {n: nodes.get(n) for n in sorted(driver.touched)}
-        found = self._digest_of(driver.touched)
-        if raised is not None or self._host.unlike_calls(line.answers) or found != line.digest:
-            driver.state = state
-            return False
-        for node_id, node in after.items():
-            if node is None:
-                state.nodes.pop(node_id, None)
-            else:
-                state.nodes[node_id] = node
-        driver.state = replace(driver.state, nodes=state.nodes)
-        held_back = frozenset(driver.plan.held_back if driver.plan is not None else ())
-        agenda.passed(subset, driver.touched, held_back, driver.state, line.at)
-        return True
 
     def _handle(self, line: TraceLine) -> str | None:
         self._host.begin(line.at, line.answers)
@@ -181,8 +147,6 @@ class Replay:
                 self._seen.pop(node_id, None)
             else:
                 self._seen[node_id] = after
-            if self._agenda is not None:
-                self._agenda.changed(node_id, after)
         return tuple(changes)
 
     def _digest_of(self, touched: Collection[LogicalNodeId]) -> str:
@@ -215,7 +179,7 @@ class Replay:
         if unlike is not None:
             return unlike
         touched = [change.node for change in changes]
-        if self._agenda is not None:
+        if self._quick:
             if not line.digest or self._digest_of(touched) == line.digest:
                 return None
             return unlike_state(line, self._driver.state, touched)
@@ -226,7 +190,7 @@ class Replay:
         )
 
     def _unlike_plan(self, line: TraceLine) -> Unlike | None:
-        plan = self._driver.plan
+        plan = self._driver.planning.latest
         if line.plan is None or plan is None:
             return unlike_plan(line.plan, None)
         marks = [effect_mark(effect) for effect in self._host.effects]

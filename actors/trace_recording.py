@@ -113,8 +113,8 @@ class TraceRecording:
                 fingerprint, nodes = state_marks(driver.state, driver.touched)
             else:
                 fingerprint = state_digest(driver.state, ())
-            if type(message) is RunPass and driver.plan is not None:
-                plan = plan_mark(driver.plan, submitted, wake_at)
+            if type(message) is RunPass and (latest := driver.planning.latest) is not None:
+                plan = plan_mark(latest, submitted, wake_at)
         except Exception as error:  # noqa: BLE001 - a trace must not harm what it traces
             logger.error("trace: the state after message {} has no digest: {!r}", record, error)
         if raised is not None:

@@ -3,6 +3,9 @@
 from cluster_reconciler.decider.convergence import (
     is_converged,
 )
+from cluster_reconciler.decider.incremental import (
+    IncrementalReconciler,
+)
 from cluster_reconciler.decider.invariants import (
     check_change,
     check_converged,
@@ -20,6 +23,7 @@ from cluster_reconciler.decider.node import (
 )
 from cluster_reconciler.decider.observe import (
     expire,
+    is_overdue,
     observe,
     refusal,
 )
@@ -63,6 +67,7 @@ __all__ = [
     "ClusterState",
     "Dispatch",
     "ExpandedShape",
+    "IncrementalReconciler",
     "Insert",
     "ManagedNode",
     "MarkDestroyed",
@@ -88,6 +93,7 @@ __all__ = [
     "expand_shape",
     "expire",
     "is_converged",
+    "is_overdue",
     "later",
     "observe",
     "reconcile",

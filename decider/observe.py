@@ -140,6 +140,13 @@ def _keep(node: ManagedNode, observation: SessionObservation) -> ManagedNode:
     return replace(node, kept=tuple(kept))
 
 
+def is_overdue(node: ManagedNode, now: datetime) -> bool:
+    """Whether `expire` has something to judge."""
+    if node.pending is not None and node.pending.deadline <= now:
+        return True
+    return node.active_bootstrap is not None and progress_is_due(node, now)
+
+
 def expire(
     node: ManagedNode, now: datetime, retry: RetryPolicy, *, not_run: bool = False
 ) -> ManagedNode:

@@ -5,10 +5,10 @@ gives the same plan, always.  It never asks what event brought it here.
 
 Theory of operation.  Each node decides for itself (`node.py`).  Three things concern several nodes
 and are done here: slots that exist on one side only, attempt ids (handed out in id order, from the
-snapshot's allocator on), and the places that a provider's limit leaves (design rule 28).
+snapshot's allocator on), and the places that a provider's limit leaves (`places.py`).
 
-Places go first to the nodes that have failed least and asked least: in plain id order, nodes whose
-creates hang for ever would keep the ones behind them from ever being tried (§14.12).
+This is the definition of a plan.  `incremental.py` comes to the same one at the cost of what has
+changed.
 """
 
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ from datetime import datetime
 import msgspec
 
 from cluster_reconciler.decider.node import is_steady, reconcile_node
+from cluster_reconciler.decider.places import Gate, Turn, gate_of, occupied_gate, places_of, turn_of
 from cluster_reconciler.decider.plan import (
     UNASSIGNED,
-    Dispatch,
     ExpandedShape,
     Insert,
     NodeAction,
@@ -28,24 +28,8 @@ from cluster_reconciler.decider.plan import (
     Restart,
     expand_shape,
 )
-from cluster_reconciler.decider.state import ATTEMPT_ID_MAX, ClusterState, ManagedNode
-from cluster_reconciler.messages import (
-    DEFAULT_IN_FLIGHT,
-    ClusterShape,
-    LogicalNodeId,
-    NodeAttemptId,
-    OperationKind,
-    ProviderKind,
-    is_adopt_only,
-    kind_of,
-)
-
-_ACQUIRING = frozenset(
-    {OperationKind.CREATE_LEASE, OperationKind.LOOKUP_ENDPOINT, OperationKind.START_BOOTSTRAP}
-)
-
-Gate = tuple[ProviderKind, bool]
-"""Where a limit counts: a provider, and whether the operations release rather than acquire."""
+from cluster_reconciler.decider.state import ATTEMPT_ID_MAX, ClusterState
+from cluster_reconciler.messages import ClusterShape, LogicalNodeId, NodeAttemptId
 
 
 def reconcile(
@@ -55,7 +39,7 @@ def reconcile(
     expanded = desired if isinstance(desired, ExpandedShape) else expand_shape(desired)
     decisions = _decisions(observed, expanded, now)
     admitted, held_back = _admit(decisions, observed, expanded.shape)
-    actions, exhausted = _number(admitted, observed.next_attempt_id)
+    actions, exhausted = number(admitted, observed.next_attempt_id)
     return ReconcilePlan(
         actions=tuple(actions),
         observed_generation=expanded.shape.generation,
@@ -94,60 +78,39 @@ def _admit(
 ) -> tuple[list[NodeAction], list[LogicalNodeId]]:
     """The actions that may be done now, and the nodes whose effect must wait for a place."""
     admitted: list[NodeAction] = []
-    contenders: dict[Gate, list[tuple[int, int, LogicalNodeId, Dispatch]]] = {}
+    contenders: dict[Gate, list[tuple[Turn, NodeAction]]] = {}
     for decision in decisions:
         action = decision.action
         if action is None:
             continue
-        gate = _gate_of(action, observed)
-        if gate is None or not isinstance(action, Dispatch):
+        node = observed.nodes.get(action.node)
+        gate = gate_of(action, node)
+        if gate is None or node is None:
             admitted.append(action)
-            continue
-        node = observed.nodes[action.node]
-        turn = (node.retry.consecutive_failures, node.next_operation_sequence, action.node, action)
-        contenders.setdefault(gate, []).append(turn)
+        else:
+            contenders.setdefault(gate, []).append((turn_of(node), action))
     if not contenders:
         return admitted, []
     held_back: list[LogicalNodeId] = []
     in_flight = _in_flight(observed)
     for gate, turns in contenders.items():
-        limit = shape.limits.get(gate[0])
-        places = (limit.in_flight if limit else DEFAULT_IN_FLIGHT) - in_flight.get(gate, 0)
-        turns.sort(key=lambda turn: turn[:3])
-        admitted.extend(turn[3] for turn in turns[: max(places, 0)])
-        held_back.extend(turn[2] for turn in turns[max(places, 0) :])
+        places = max(places_of(gate, shape) - in_flight.get(gate, 0), 0)
+        turns.sort(key=lambda contender: contender[0])
+        admitted.extend(action for _, action in turns[:places])
+        held_back.extend(action.node for _, action in turns[places:])
     return admitted, held_back
-
-
-def _gate_of(action: NodeAction, observed: ClusterState) -> Gate | None:
-    """Where the action must find a place; None: it needs none.  An attempt counts against its own
-    provider, whatever its slot's latest spec says."""
-    if not isinstance(action, Dispatch):
-        return None
-    command = action.effect.command
-    return _gate(observed.nodes[action.node], kind_of(command), is_adopt_only(command))
-
-
-def _gate(node: ManagedNode, kind: OperationKind, adopt_only: bool) -> Gate | None:
-    if kind is OperationKind.BOOTSTRAP_CONVERGENCE_OBSERVED:
-        return None
-    return (node.record.desired.provider, adopt_only or kind not in _ACQUIRING)
 
 
 def _in_flight(observed: ClusterState) -> dict[Gate, int]:
     """How many operations are pending, by where they count."""
     counts: dict[Gate, int] = {}
     for node in observed.nodes.values():
-        pending = node.pending
-        if pending is None:
-            continue
-        gate = _gate(node, pending.kind, pending.adopt_only)
-        if gate is not None:
+        if node.pending is not None and (gate := occupied_gate(node)) is not None:
             counts[gate] = counts.get(gate, 0) + 1
     return counts
 
 
-def _number(
+def number(
     actions: list[NodeAction], next_attempt_id: NodeAttemptId
 ) -> tuple[list[NodeAction], bool]:
     """Sorted by node id, with attempt ids put in; what finds no id left is dropped (rule 6)."""

@@ -54,6 +54,7 @@ from cluster_reconciler.messages import (
     SafetyTick,
     UpdateDesired,
 )
+from tests.planning_kit import plan_by
 
 
 def texts(c: SteppingCluster, kind: EventKind) -> list[str]:
@@ -137,11 +138,11 @@ def test_a_defect_in_a_pass_is_told_and_the_next_pass_goes_on(
 ) -> None:
     c = cluster()
 
-    def broken(*_: object) -> None:
+    def broken(*_: object) -> ReconcilePlan:
         raise ZeroDivisionError("a defect")
 
     with monkeypatch.context() as patched:
-        patched.setattr("cluster_reconciler.actors.driver.reconcile", broken)
+        plan_by(patched, broken)
         assert c.drive() == []
     assert c.state == ClusterState(nodes={})
     assert c.status().warnings == ("the latest pass failed: ZeroDivisionError: a defect",)
@@ -188,7 +189,7 @@ def test_after_one_attempt_that_the_allocator_does_not_confirm_none_is_installed
         )
         return replace(plan, actions=crossed)
 
-    monkeypatch.setattr("cluster_reconciler.actors.driver.reconcile", planned)
+    plan_by(monkeypatch, planned)
     c = SteppingCluster(shape(group(count=3)), retry=NO_JITTER, start=T0, check_invariants=False)
 
     # When that pass is applied

@@ -24,10 +24,12 @@ from cluster_reconciler.decider import (
     invariants,
     invariants_change,
     invariants_plan,
+    reconcile_node,
     results,
     steps,
 )
-from cluster_reconciler.decider.reconcile import _admit, _decisions, _number, reconcile
+from cluster_reconciler.decider.places import places_of
+from cluster_reconciler.decider.reconcile import number, reconcile
 from cluster_reconciler.messages import LogicalNodeId, NodeLost, NodeObserved
 from tests import test_purity
 from tests.decider_words import POLICY, group, shape
@@ -88,9 +90,7 @@ class Fault(NamedTuple):
 
 _DECIDE = "    decisions = _decisions(observed, expanded, now)\n"
 _APPLY = "self._put(node_id, node, allocated=isinstance(action, Insert | Restart))\n"
-_STEADY = """        if not is_steady(node, spec):
-            decisions.append(reconcile_node(node, spec, now))
-"""
+_ASK = "    return row_of(node, desired, now).decide(node, desired, now)\n"
 _STATE = vars(SteppingCluster)["state"].fget
 
 FAULTS = [
@@ -108,17 +108,16 @@ FAULTS = [
     Fault(
         2,
         "the decider looks only at what has changed since it was asked before",
-        _decisions,
-        _STEADY,
-        """        memory = _decisions.__dict__
-        if memory.get("asked") is not observed:
-            memory["before"] = memory.get("nodes", {})
-            memory["asked"], memory["nodes"] = observed, dict(observed.nodes)
-        decision = reconcile_node(node, spec, now)
-        if memory["before"].get(node_id) is node:
-            decision = NodeDecision(None, decision.requeue_at)
-        if not is_steady(node, spec):
-            decisions.append(decision)
+        reconcile_node,
+        _ASK,
+        """    memory, decision = reconcile_node.__dict__, row_of(node, desired, now)
+    decision = decision.decide(node, desired, now)
+    seen, at = memory.setdefault(node.record.logical_node_id, (node, now))
+    if seen is not node:
+        memory[node.record.logical_node_id] = (node, now)
+    elif at != now:
+        decision = NodeDecision(None, decision.requeue_at)
+    return decision
 """,
         "invariants_plan._check_waits",
         (invariants_plan._check_waits,),
@@ -161,7 +160,7 @@ FAULTS = [
     Fault(
         6,
         "each action that needs no attempt id is planned twice",
-        _number,
+        number,
         "numbered.append(action)\n            continue",
         "numbered += [action, action]\n            continue",
         "invariants_plan._check_one_action_each",
@@ -215,9 +214,9 @@ FAULTS = [
     Fault(
         12,
         "while one node's operation is out, the others of its provider wait",
-        _admit,
-        "else DEFAULT_IN_FLIGHT)",
-        "else 1)",
+        places_of,
+        "else DEFAULT_IN_FLIGHT",
+        "else 1",
         "invariants_plan._check_limits",
         (invariants_plan._check_limits,),
     ),

@@ -72,6 +72,7 @@ from cluster_reconciler.messages import (
     StartBootstrap,
     SwactorId,
 )
+from tests.planning_kit import plan_by
 
 # -- shapes ---------------------------------------------------------------------------------------
 
@@ -250,10 +251,7 @@ def test_l09_a_stale_action_touches_nothing_and_queues_a_pass(
     assert create.operation == op(2, 1)
     before = c.state
     assert refusal(before, stale) is not None
-    monkeypatch.setattr(
-        "cluster_reconciler.actors.driver.reconcile",
-        lambda *_: ReconcilePlan((stale,), observed_generation=1),
-    )
+    plan_by(monkeypatch, lambda *_: ReconcilePlan((stale,), observed_generation=1))
     monkeypatch.setattr("cluster_reconciler.actors.invariant_guard.check_plan", lambda *_: None)
     c.trigger()
     c.step()

@@ -52,6 +52,7 @@ from cluster_reconciler.messages import (
     Trigger,
     UpdateDesired,
 )
+from tests.planning_kit import plan_by
 from tests.replay_kit import fresh_seed, proved, trace_world
 from tests.simulation.acts import act
 from tests.simulation.schedule import draw
@@ -251,7 +252,7 @@ def test_a_defect_that_the_replay_meets_as_well_is_no_difference(
             raise ZeroDivisionError("a defect")
         return reconcile(state, desired, now)
 
-    monkeypatch.setattr("cluster_reconciler.actors.driver.reconcile", failing)
+    plan_by(monkeypatch, failing)
 
     # When a run meets that, and goes on
     run = Recording(tmp_path / "life.jsonl", shape())
@@ -294,7 +295,7 @@ def test_a_decider_that_looks_at_a_clock_of_its_own_is_caught(
         drift = timedelta(microseconds=next(ticks))
         return msgspec.structs.replace(plan, requeue_at=plan.requeue_at + drift)
 
-    monkeypatch.setattr("cluster_reconciler.actors.driver.reconcile", hasty)
+    plan_by(monkeypatch, hasty)
     run = Recording(tmp_path / "life.jsonl", shape())
     [create] = run.begin()
     run.fail(create, "sold out")
