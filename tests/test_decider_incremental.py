@@ -1,4 +1,4 @@
-"""The plan of what has changed is the plan of all nodes, whatever happened and whenever it is asked.
+"""The plan of what has changed is the plan of all nodes, whatever happened and whenever asked.
 
 `IncrementalReconciler` keeps decisions; a kept one must never be another than the one that would be
 made now.
