@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from statistics import quantiles
 
+from tests.planning_counts import Compared
 from tests.simulation import moves as m
 from tests.simulation.faults import every_kind
 from tests.simulation.running import Mode, Outcome
@@ -26,6 +27,7 @@ class Totals:
         self.failures = 0
         self.moves = self.messages = 0
         self.virtual_seconds = 0.0
+        self.compared = Compared()
         self.counts: Counter[str] = Counter()
         self.claims: Counter[str] = Counter()
         self.longest: Outcome | None = None
@@ -40,6 +42,7 @@ class Totals:
         self.moves += outcome.moves
         self.messages += outcome.messages
         self.virtual_seconds += outcome.virtual_seconds
+        self.compared += outcome.compared
         self.counts.update(outcome.counts)
         if outcome.digest:
             self._digests[outcome.life.seed, outcome.mode] = outcome.digest
@@ -66,6 +69,7 @@ class Totals:
             f"{self.virtual_seconds / 3600 / seconds:,.1f} virtual hours per real second "
             f"({seconds:.1f} s)"
         )
+        yield str(self.compared)
         faults = sum(n for kind, n in self.counts.items() if not kind.startswith("move: "))
         yield f"{faults} faults of {len(self.counts)} kinds:"
         for kind, count in sorted(self.counts.items()):

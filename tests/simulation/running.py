@@ -14,11 +14,12 @@ from enum import StrEnum, auto
 from msgspec import Struct
 
 from cluster_reconciler.actors.trace_recording import TraceSink
+from tests.planning_counts import Compared, compared_by, planning_of
 from tests.simulation import liveness
 from tests.simulation.acts import act
 from tests.simulation.life import Life
 from tests.simulation.moves import AnyMove
-from tests.simulation.oracle import Oracle
+from tests.simulation.oracle import Oracle, PlansAlone
 from tests.simulation.world import SimulatedWorld
 
 LAST_STORY_LINES = 14
@@ -54,6 +55,8 @@ class Outcome(Struct, frozen=True):
     virtual_seconds: float
     counts: dict[str, int]
     fired: dict[str, str]
+    compared: Compared
+    """Its plans, with those of all nodes."""
     converged_after: float | None = None
     bound: float | None = None
     claim: str = ""
@@ -68,12 +71,14 @@ def run(
     moves: Collection[str] | None = None,
     faults: Collection[str] | None = None,
     trace: TraceSink | None = None,
+    plans_alone: bool = False,
 ) -> Outcome:
-    """One life; `moves`, `faults`: only those of these names (None: all)."""
-    world = SimulatedWorld(life, faults)
+    """One life; `moves`, `faults`: only those of these names (None: all).  `plans_alone`: nothing
+    is judged on the way but whether each pass's plan is that of all nodes."""
+    world = SimulatedWorld(life, faults, plans_alone=plans_alone)
     if trace is not None:
         world.cluster.record(trace)
-    oracle = Oracle(world)
+    oracle = PlansAlone(world) if plans_alone else Oracle(world)
     counts: Counter[str] = Counter()
     begun, doing, done = world.now, "the beginning", 0
     found = liveness.Found()
@@ -109,13 +114,14 @@ def run(
         virtual_seconds=(world.now - begun).total_seconds(),
         counts=dict(counts),
         fired=dict(world.faults.fired),
+        compared=compared_by(planning_of(world.cluster)),
         converged_after=found.after,
         bound=found.bound,
         claim=found.claim,
     )
 
 
-def _one_move(world: SimulatedWorld, oracle: Oracle, move: AnyMove) -> None:
+def _one_move(world: SimulatedWorld, oracle: Oracle | PlansAlone, move: AnyMove) -> None:
     wait = (world.life.start - world.now) + timedelta(seconds=move.at)
     if wait > timedelta(0):
         world.run(wait)

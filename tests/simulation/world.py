@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from cluster_reconciler.actors.clock import END_OF_TIME
+from cluster_reconciler.actors.invariant_guard import InvariantGuard
 from cluster_reconciler.actors.stepping_world import SteppingWorld
 from cluster_reconciler.executors import MemoryProvider
 from cluster_reconciler.executors.provider import BootstrapContext, ProviderError
@@ -55,8 +56,12 @@ still visible before the settle time is over, as a provider promises."""
 class SimulatedWorld(SteppingWorld):
     """See the module."""
 
-    def __init__(self, life: Life, keep: Collection[str] | None = None) -> None:
+    def __init__(
+        self, life: Life, keep: Collection[str] | None = None, *, plans_alone: bool = False
+    ) -> None:
+        """`plans_alone`: of all that is checked, only each pass's plan against that of all."""
         self.life = life
+        self._plans_alone = plans_alone
         self.chance = Chance(life.seed)
         self.faults = Faults(self.chance, keep)
         self._lives: dict[str, list[int]] = {}
@@ -87,6 +92,8 @@ class SimulatedWorld(SteppingWorld):
             order="lifo" if self.chance.hit("lifo", 300) else "fifo",
             first_attempt=life.first_attempt,
         )
+        if plans_alone:
+            self.cluster._driver._guard = InvariantGuard(on=False)
         self.swarm = Swarm(self, life.grace)
         for provider in self.providers:
             provider.joined = self.swarm.joined
@@ -116,6 +123,11 @@ class SimulatedWorld(SteppingWorld):
         """So long, or until the last moment, whichever comes first."""
         wait = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
         return max(timedelta(0), min(wait, LAST_MOMENT - self.now))
+
+    def check(self) -> None:
+        """See `SteppingWorld`."""
+        if not self._plans_alone:
+            super().check()
 
     def can_pause(self) -> bool:
         """See `SteppingWorld`; only a fault of a call makes it pause."""
