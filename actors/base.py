@@ -271,7 +271,7 @@ class ContainedActor(pykka.ThreadingActor):
             return
         try:
             self._book(envelope, message)
-            response = self._handle_receive(message)
+            response = self.on_receive(message)  # Not by way of pykka: nobody has a proxy of it.
         except Exception as error:  # noqa: BLE001  containment is what this class is for
             if reply_to is not None:
                 reply_to.set_exception()

@@ -290,7 +290,8 @@ class Driver:
             deadline = self._apply(action, now)
             if deadline is not None and (wake is None or deadline < wake):
                 wake = deadline
-        self.state = replace(self.state, observed_generation=plan.observed_generation)
+        if self.state.observed_generation != plan.observed_generation:
+            self.state = replace(self.state, observed_generation=plan.observed_generation)
         self._guard.rest(self.state, self.desired)
         self._wake = wake
         self._host.wake_at(wake)
@@ -371,16 +372,16 @@ class Driver:
             return
         self.touched.add(node_id)
         self.planning.touch(node_id)
-        next_before = self.state.next_attempt_id
+        next_before = following = self.state.next_attempt_id
         if allocated:
-            following = NodeAttemptId(self.state.next_attempt_id + 1)
+            following = NodeAttemptId(next_before + 1)
             self.state = replace(self.state, next_attempt_id=following)
         if node is None:
             del self.state.nodes[node_id]
             self.failures.pop(node_id, None)
         else:
             self.state.nodes[node_id] = node
-        self._guard.change(node_id, old, node, (next_before, self.state.next_attempt_id))
+        self._guard.change(node_id, old, node, (next_before, following))
         for event in node_events(node_id, old, node, self._host.now()):
             if event.kind in (EventKind.FAILED, EventKind.RETRY) and node is not None:
                 reason = node.retry.last_error or event.text

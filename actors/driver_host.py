@@ -4,7 +4,6 @@ Called in the driver's thread, by the driver; it folds nothing and decides nothi
 """
 
 import threading
-from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -87,6 +86,8 @@ class RuntimeHost:
         self._folding = LogFolding(stable_after)
         self._sent: dict[NodeAttemptId, tuple[OperationId, datetime]] = {}
         """What was submitted last of each attempt, and when."""
+        self._woken_at: datetime | None = None
+        """What the timer is set to."""
         self._actor: DriverActor | None = None
         self._driver: Driver | None = None
         self._executors: Executors | None = None
@@ -120,10 +121,19 @@ class RuntimeHost:
         """One timer: the earliest deadline."""
         if self._recording is not None:
             self._recording.woken_at(moment)
+        if moment == self._woken_at:
+            return  # Most passes change nothing of it, and the timers' thread need not know.
+        self._woken_at = moment
         if moment is None:
             self._timers.cancel("deadline")
         else:
-            self._timers.schedule("deadline", moment, lambda: self.tell_driver(DeadlineDue()))
+            self._timers.schedule("deadline", moment, self._deadline_has_come)
+
+    def _deadline_has_come(self) -> None:
+        """In the timers' thread.  The same moment may be asked for again from now on: should it be
+        asked for in this very instant, then the message brings a pass that asks once more."""
+        self._woken_at = None
+        self.tell_driver(DeadlineDue())
 
     def happened(self, event: ClusterEvent) -> None:
         """Into the story, to the readers, and into the log when it is worth a line."""
@@ -147,13 +157,16 @@ class RuntimeHost:
             return
         about = f"{event.node} (attempt {event.attempt}): " if event.node is not None else ""
         level = _LEVELS.get(event.kind, "INFO")
-        logger.bind(node=event.node, attempt=event.attempt).log(level, "{}{}", about, text)
+        logger.log(level, "{}{}", about, text, node=event.node, attempt=event.attempt)
 
     def _log_pass(self, plan: ReconcilePlan) -> None:
         """One line for a pass that acts."""
         if not plan.actions:
             return
-        kinds = Counter(type(action).__name__ for action in plan.actions)
+        kinds: dict[str, int] = {}
+        for action in plan.actions:
+            kind = type(action).__name__
+            kinds[kind] = kinds.get(kind, 0) + 1
         said = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
         line = self._folding.pass_line(said, self.now())
         if line is not None:

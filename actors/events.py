@@ -65,6 +65,8 @@ def node_events(
         return [ClusterEvent(at, EventKind.REAPED, node_id, old.attempt, "gone")]
     if old is None or old.attempt != new.attempt:
         return [_begun(node_id, old, new, at)]
+    if new.record is old.record and new.intent is old.intent and new.retry is old.retry:
+        return []
     told = [*_turns(old, new), *_failures(old, new, at), *_progress(old, new)]
     return [ClusterEvent(at, kind, node_id, new.attempt, text) for kind, text in told]
 

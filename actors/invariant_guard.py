@@ -85,6 +85,8 @@ class InvariantGuard:
         next_attempts: tuple[NodeAttemptId, NodeAttemptId],
     ) -> None:
         """One node's step, and the allocator's before and after: all that one message changes."""
+        if not self._on:
+            return
         if new is not None:
             self._put[node_id] = new
         else:

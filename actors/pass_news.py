@@ -4,8 +4,6 @@ more, and that its attempt ids are used up.
 Says each once, when it turns.  Decides nothing.
 """
 
-from collections.abc import Iterator
-
 from cluster_reconciler.actors.admission import named_shape
 from cluster_reconciler.actors.events import EventKind
 from cluster_reconciler.decider import ReconcilePlan
@@ -21,14 +19,16 @@ class PassNews:
 
     def of_pass(
         self, plan: ReconcilePlan, shape: ClusterShape, *, converged: bool
-    ) -> Iterator[tuple[EventKind, str]]:
+    ) -> list[tuple[EventKind, str]]:
         """A pass over this shape is complete."""
         exhausted, self._exhausted = self._exhausted, plan.allocator_exhausted
+        before, self._converged = self._converged, converged
+        news = []
         if plan.allocator_exhausted and not exhausted:
             text = "the attempt ids of this run are used up: no node can start any more"
-            yield EventKind.WARNING, text
-        before, self._converged = self._converged, converged
+            news.append((EventKind.WARNING, text))
         if converged and not before:
-            yield EventKind.CONVERGED, f"{named_shape(shape)} is converged"
+            news.append((EventKind.CONVERGED, f"{named_shape(shape)} is converged"))
         if before and not converged:
-            yield EventKind.DIVERGED, f"{named_shape(shape)} is being worked on"
+            news.append((EventKind.DIVERGED, f"{named_shape(shape)} is being worked on"))
+        return news

@@ -26,7 +26,7 @@ class Subscriptions:
         self._past: deque[ClusterEvent] = deque(maxlen=past_max)
         self._published = 0
         self._lock = threading.Lock()
-        self._readers: weakref.WeakSet[_Reader] = weakref.WeakSet()
+        self._readers: list[weakref.ref[_Reader]] = []
         """Each is kept by its iterator alone: one that is dropped is fed no more."""
         self._closed = False
 
@@ -35,8 +35,9 @@ class Subscriptions:
         with self._lock:
             self._past.append(event)
             self._published += 1
-            for reader in self._readers:
-                reader.put(event)
+            if self._readers:
+                for reader in self._live_readers():
+                    reader.put(event)
 
     def subscribe(self, *, past: bool = False) -> Iterator[ClusterEvent]:
         """Events from now on (not from the first `next` on), until `close`; with `past` after those
@@ -50,15 +51,21 @@ class Subscriptions:
             if self._closed:
                 reader.close()
             else:
-                self._readers.add(reader)
+                self._readers = [weakref.ref(each) for each in (*self._live_readers(), reader)]
         return _read(reader)
 
     def close(self) -> None:
         """End every reader, once it has read what is there; idempotent."""
         with self._lock:
             self._closed = True
-            for reader in self._readers:
+            for reader in self._live_readers():
                 reader.close()
+
+    def _live_readers(self) -> "list[_Reader]":
+        found = [reader for known in self._readers if (reader := known()) is not None]
+        if len(found) < len(self._readers):
+            self._readers = [weakref.ref(reader) for reader in found]
+        return found
 
 
 def _read(reader: "_Reader") -> Iterator[ClusterEvent]:

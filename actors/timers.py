@@ -121,7 +121,9 @@ class ThreadTimers:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
-            self._changed.notify()
+            first = self._schedule.first()
+            if first is not None and first.key == key:  # Else the thread sleeps no longer for it.
+                self._changed.notify()
 
     def cancel(self, key: str) -> None:
         """See `Timers`.  A callback that has begun is not waited for."""

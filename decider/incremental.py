@@ -108,7 +108,8 @@ class IncrementalReconciler:
     ) -> ReconcilePlan:
         """What `reconcile` answers, but for `held_back`, which is left empty: naming all who wait
         would cost as much as there are of them.  See `held_back`."""
-        self._open_what_is_new(observed, desired)
+        if observed.nodes is not self._nodes or desired is not self._desired:
+            self._open_what_is_new(observed, desired)
         while (turn := self._turns.first()) is not None and turn <= now:
             self._open.add(self._turns.take())
         opened, self._open = self._open, set()

@@ -47,7 +47,10 @@ def reconcile_node(node: ManagedNode, desired: Desired, now: datetime) -> NodeDe
 
 def row_of(node: ManagedNode, desired: Desired, now: datetime) -> Row:
     """The first row that holds; the last one always does."""
-    return next(row for row in ROWS if row.holds(node, desired, now))
+    for row in ROWS:
+        if row.holds(node, desired, now):
+            return row
+    raise AssertionError(f"{node.record.logical_node_id}: no row holds for {node}")
 
 
 def is_steady(node: ManagedNode, desired: LogicalNodeSpec) -> bool:

@@ -11,10 +11,9 @@ This is the definition of a plan.  `incremental.py` comes to the same one at the
 changed.
 """
 
-from collections.abc import Iterator
 from datetime import datetime
 
-import msgspec
+from msgspec.structs import replace
 
 from cluster_reconciler.decider.node import is_steady, reconcile_node
 from cluster_reconciler.decider.places import Gate, Turn, gate_of, occupied_gate, places_of, turn_of
@@ -123,23 +122,17 @@ def number(
     actions: list[NodeAction], next_attempt_id: NodeAttemptId
 ) -> tuple[list[NodeAction], bool]:
     """Sorted by node id, with attempt ids put in; what finds no id left is dropped (rule 6)."""
-    ids = _attempt_ids(next_attempt_id)
     numbered: list[NodeAction] = []
     exhausted = False
     for action in sorted(actions, key=lambda action: action.node):
         if not isinstance(action, Insert | Restart):
             numbered.append(action)
-            continue
-        attempt = next(ids, None)
-        if attempt is None:
+        elif next_attempt_id >= ATTEMPT_ID_MAX:  # The driver could not advance past it.
             exhausted = True
-        elif isinstance(action, Insert):
-            numbered.append(Insert(attempt, action.desired))
         else:
-            numbered.append(msgspec.structs.replace(action, new_attempt=attempt))
+            attempt, next_attempt_id = next_attempt_id, NodeAttemptId(next_attempt_id + 1)
+            if isinstance(action, Insert):
+                numbered.append(Insert(attempt, action.desired))
+            else:
+                numbered.append(replace(action, new_attempt=attempt))
     return numbered, exhausted
-
-
-def _attempt_ids(first: NodeAttemptId) -> Iterator[NodeAttemptId]:
-    """The ids that the driver's checked arithmetic can still advance past."""
-    return (NodeAttemptId(i) for i in range(first, ATTEMPT_ID_MAX))

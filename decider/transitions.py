@@ -68,6 +68,8 @@ def _node_refusal(
 ) -> str | None:
     destroyed = node.record.stage is NodeStage.DESTROYED
     match action:
+        case Dispatch(effect):
+            return _dispatch_refusal(node, effect)
         case BeginDelete():
             return None if node.intent is NodeIntent.ACTIVE else f"{action.node} is deleting"
         case MarkDestroyed():
@@ -81,19 +83,21 @@ def _node_refusal(
             return _allocator_refusal(state, action.new_attempt)
         case Reap():
             return None if destroyed else f"{action.node} is at stage {node.record.stage}"
-        case Dispatch(effect):
-            if destroyed:
-                return f"{action.node} is destroyed"
-            if node.pending is not None:
-                return f"{action.node} waits for {node.pending.id}"
-            if effect.operation.sequence != node.next_operation_sequence:
-                return (
-                    f"{action.node} is at sequence {node.next_operation_sequence}, "
-                    f"the plan meant {effect.operation.sequence}"
-                )
-            return None
         case _:
             assert_never(action)
+
+
+def _dispatch_refusal(node: ManagedNode, effect: PlannedEffect) -> str | None:
+    if node.record.stage is NodeStage.DESTROYED:
+        return f"{effect.node} is destroyed"
+    if node.pending is not None:
+        return f"{effect.node} waits for {node.pending.id}"
+    if effect.operation.sequence != node.next_operation_sequence:
+        return (
+            f"{effect.node} is at sequence {node.next_operation_sequence}, "
+            f"the plan meant {effect.operation.sequence}"
+        )
+    return None
 
 
 def _allocator_refusal(state: ClusterState, attempt: NodeAttemptId) -> str | None:
@@ -112,6 +116,8 @@ def apply(
         return fresh_node(action.attempt, action.desired, now)
     assert node is not None, f"{action}: only Insert meets an empty slot"
     match action:
+        case Dispatch(effect):
+            return _record_pending(node, effect, now, retry)
         case BeginDelete():
             return _begin_delete(node, now, retry)
         case MarkDestroyed():
@@ -120,8 +126,6 @@ def apply(
             return _restart(node, new_attempt, desired, now)
         case Reap():
             return None
-        case Dispatch(effect):
-            return _record_pending(node, effect, now, retry)
         case _:
             assert_never(action)
 

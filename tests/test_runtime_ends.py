@@ -329,7 +329,7 @@ def test_a_reader_that_is_dropped_is_fed_no_more() -> None:
     kept = cluster.events()
     gc.collect()
 
-    assert len(cluster._assembly.subscriptions._readers) == 1
+    assert len(cluster._assembly.subscriptions._live_readers()) == 1
     cluster.close()
     assert [event.kind for event in kept][-1] is EventKind.CONVERGED
 
