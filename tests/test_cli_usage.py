@@ -12,7 +12,7 @@ import pytest
 from cluster_reconciler.actors.cli.main import main
 from cluster_reconciler.actors.cli.usage import UsageFault
 
-VERBS = "up, validate, plan, trace or replay"
+VERBS = "up, validate, plan, trace, replay or bench"
 OF_PROGRAM = f"--help, --version or --completion, or a verb ({VERBS})"
 OF_VALIDATE = "--help, --json, --against or --strict"
 OF_TRACE = "--help, --node, --attempt, --operation, --follow, --summary, --json or --no-color"
@@ -131,6 +131,7 @@ EXAMPLES = {
     "plan": ("--from", "--exit-code", "--json"),
     "trace": ("--follow", "--summary", "--node", "--attempt", "--operation"),
     "replay": ("--until", "--state", "--node", "--json"),
+    "bench": ("--nodes", "--quick", "--only", "--peers", "--json"),
 }
 CODES = {
     "up": "0, 1, 2, 4, 130, 143, 129, 141",
@@ -138,6 +139,7 @@ CODES = {
     "plan": "0, 1, 2, 3, 141",
     "trace": "0, 1, 2, 130, 141",
     "replay": "0, 1, 2, 130, 141",
+    "bench": "0, 1, 2, 130, 141",
 }
 
 

@@ -72,7 +72,7 @@ def typed(line: str, script: Path, folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (ALL, ["plan", "replay", "trace", "up", "validate"]),
+        (ALL, ["bench", "plan", "replay", "trace", "up", "validate"]),
         (f"va{TAB}", ["validate"]),
         (f"--ver{TAB}", ["--version"]),
         (f"up --dr{TAB}", ["up", "--drain-timeout"]),

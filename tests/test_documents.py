@@ -50,7 +50,7 @@ NOT_TOLD_HERE = (
     "actors/mailbox_words.py",  # how a story words each message
     "actors/stepping*",  # the test kit
     "executors/providers/memory*",  # likewise
-    "actors/cli/arguments.py",  # `--help` is a page of its own
+    "actors/cli/*arguments.py",  # `--help` is a page of its own
     "actors/cli/read_*",  # faults of syntax, each with its place and what to write
     "actors/cli/*_recovery.py",  # likewise
     "executors/lazy_names.py",  # what Python says itself

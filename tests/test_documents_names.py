@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cluster_reconciler.actors.cli.bench_report import BenchReport
 from cluster_reconciler.actors.cli.replay_document import ReplayReport
 from cluster_reconciler.actors.cli.reports import EventLine, PlanReport, UpReport, ValidateReport
 from cluster_reconciler.actors.cli.shape_news import ShapeLine
@@ -29,6 +30,7 @@ DOCUMENTED = (
     Entry,
     TraceSummary,
     ReplayReport,
+    BenchReport,
     UsageFault,
 )
 """What a line or a document of `--json` can be."""

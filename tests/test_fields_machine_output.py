@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from cluster_reconciler.actors.cli.bench_report import BenchReport
 from cluster_reconciler.actors.cli.faults import Fault
 from cluster_reconciler.actors.cli.replay_document import ReplayReport
 from cluster_reconciler.actors.cli.reports import EventLine, PlanReport, UpReport, ValidateReport
@@ -189,6 +190,7 @@ VERBS = [
     pytest.param("replay", ["run.jsonl", "--node", "w-0"], ReplayReport, 0, id="replay_node"),
     pytest.param("replay", ["altered.jsonl"], ReplayReport, 1, id="replay_differs"),
     pytest.param("replay", ["nowhere"], ReplayReport, 2, id="replay_no_file"),
+    pytest.param("bench", ["--nodes", "20", "--quick"], BenchReport, 0, id="bench"),
     pytest.param("up", ["sound.toml", "--once", "--watch"], UpReport, 2, id="up_watch_once"),
     *(
         pytest.param(verb, [*rest], UsageFault, 2, id=f"usage: {' '.join([verb, *rest])}")
@@ -203,6 +205,7 @@ VERBS = [
             ["trace", "run.jsonl", "--attempt", "x"],
             ["up", "sound.toml", "--timeout", "soon"],
             ["replay", "run.jsonl", "--until", "soon"],
+            ["bench", "--nodes", "many"],
         )
     ),
 ]

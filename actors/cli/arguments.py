@@ -7,6 +7,7 @@ import argparse
 from datetime import timedelta
 from pathlib import Path
 
+from cluster_reconciler.actors.cli.bench_arguments import BENCH, add_bench
 from cluster_reconciler.actors.cli.completion import SHELLS, NoCompletion, completion_script
 from cluster_reconciler.actors.cli.durations import parse_duration
 from cluster_reconciler.actors.cli.usage import PROGRAM, Kind, Parser, TextAsked
@@ -255,6 +256,7 @@ def make_parser() -> Parser:
     _add_plan(_verb(verbs, "plan", "say what a change of a shape would do", _PLAN))
     _add_trace(_verb(verbs, "trace", "read the log of a run's messages", _TRACE))
     _add_replay(_verb(verbs, "replay", "show that a log leads to the same again", _REPLAY))
+    add_bench(_verb(verbs, "bench", "measure what it costs on this machine", BENCH))
     return parser
 
 

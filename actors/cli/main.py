@@ -16,6 +16,7 @@ from cluster_reconciler.actors.cli.arguments import (
     ValidateOptions,
     make_parser,
 )
+from cluster_reconciler.actors.cli.bench_arguments import BenchOptions
 from cluster_reconciler.actors.cli.encoding import as_json
 from cluster_reconciler.actors.cli.exit_codes import DONE, LEFT_OR_DIED, READER_GONE, after_signal
 from cluster_reconciler.actors.cli.output import Output, prepare_streams, stdout_is_closed
@@ -87,6 +88,13 @@ def _replay(words: list[str]) -> int:
     return _to_a_reader(lambda output: replay(options, output), colour=not options.no_color)
 
 
+def _bench(words: list[str]) -> int:
+    from cluster_reconciler.actors.cli.bench import bench  # noqa: PLC0415
+
+    options = make_parser().parse_args(words, BenchOptions())
+    return _to_a_reader(lambda output: bench(options, output), colour=not options.no_color)
+
+
 def _to_a_reader(verb: Callable[[Output], int], *, colour: bool) -> int:
     """The verb's exit code, unless nobody could read what it wrote."""
     lost: list[OSError] = []
@@ -109,6 +117,7 @@ def _up(words: list[str]) -> int:
 
 
 _VERBS: dict[str, Callable[[list[str]], int]] = {
+    "bench": _bench,
     "plan": _plan,
     "replay": _replay,
     "trace": _trace,

@@ -1,0 +1,118 @@
+"""What the bench says: every figure by its name, what it means, and what it is to be.
+
+The aims are those that the project has set itself on CPython 3.11; a slower machine misses some.
+"""
+
+from enum import StrEnum, auto
+
+from msgspec import Struct
+
+
+class Measure(StrEnum):
+    """What can be asked for alone."""
+
+    PASS = auto()
+    PLAN = auto()
+    EVENT = auto()
+    CONVERGE = auto()
+    ACTORS = auto()
+    REPAIRS = auto()
+    MEMORY = auto()
+    TRACE = auto()
+
+
+class Aim(Struct, frozen=True):
+    """What a figure is to be with so many nodes."""
+
+    nodes: int
+    bound: float
+    at_least: bool = False
+    """The figure is to be no less; else no more."""
+
+    def is_met(self, value: float) -> bool:
+        """The bound itself will do."""
+        return value >= self.bound if self.at_least else value <= self.bound
+
+
+class Figure(Struct, frozen=True):
+    """One line of the table."""
+
+    name: str
+    measure: Measure
+    words: str
+    unit: str
+    aim: Aim | None = None
+
+
+class Value(Struct, frozen=True):
+    """A figure as it was measured."""
+
+    figure: str
+    """Its name."""
+    measure: Measure
+    words: str
+    unit: str
+    nodes: int
+    value: float
+    aim: float | None = None
+    """What it is to be with so many nodes; None: nothing is aimed at."""
+    aim_is: str | None = None
+    """`at_most` or `at_least`."""
+    met: bool | None = None
+
+
+FIGURES = (
+    Figure("full_pass", Measure.PASS, "full pass, a node", "µs", Aim(10_000, 0.25)),
+    Figure("bare_walk", Measure.PASS, "bare walk over the same map, a node", "µs"),
+    Figure("full_pass_to_walk", Measure.PASS, "full pass : bare walk", "times", Aim(10_000, 2.5)),
+    Figure("plan", Measure.PLAN, "planning after one event", "µs", Aim(10_000, 10)),
+    Figure("full_pass_to_plan", Measure.PLAN, "full pass : planning after one event", "times",
+           Aim(10_000, 300, at_least=True)),
+    Figure("plan_growth", Measure.PLAN, "planning : the same with the fewest nodes", "times",
+           Aim(100_000, 4)),
+    Figure("event_p50", Measure.EVENT, "loss told to destroy dispatched, p50", "µs"),
+    Figure("event_p99", Measure.EVENT, "loss told to destroy dispatched, p99", "µs"),
+    Figure("converge_batches", Measure.CONVERGE, "converge in batches, no limit", "s"),
+    Figure("converge_batches_limited", Measure.CONVERGE, "converge in batches, 64 in flight", "s"),
+    Figure("converge_single", Measure.CONVERGE, "converge reply by reply, no limit", "s",
+           Aim(10_000, 1)),
+    Figure("converge_single_limited", Measure.CONVERGE, "converge reply by reply, 64 in flight",
+           "s"),
+    Figure("message_batches", Measure.CONVERGE, "a message, in batches", "µs"),
+    Figure("message_single", Measure.CONVERGE, "a message, reply by reply", "µs"),
+    Figure("messages_batches", Measure.CONVERGE, "messages a node, in batches", ""),
+    Figure("messages_single", Measure.CONVERGE, "messages a node, reply by reply", ""),
+    Figure("actors", Measure.ACTORS, "converge with real actors, no limit", "s"),
+    Figure("actors_to_loop", Measure.ACTORS, "real actors : the loop without threads", "times",
+           Aim(10_000, 2.2)),
+    Figure("repairs_rate", Measure.REPAIRS, "repairs a second (1000 are asked for)", "/s",
+           Aim(100_000, 990, at_least=True)),
+    Figure("repairs_share", Measure.REPAIRS, "their share of one core, the driver's thread", "%",
+           Aim(100_000, 15)),
+    Figure("repairs_share_all", Measure.REPAIRS, "their share of one core, all threads", "%"),
+    Figure("repairs_messages", Measure.REPAIRS, "messages of a repair", ""),
+    Figure("repairs_p50", Measure.REPAIRS, "loss told to destroy dispatched, at that rate, p50",
+           "µs"),
+    Figure("repairs_p99", Measure.REPAIRS, "loss told to destroy dispatched, at that rate, p99",
+           "µs", Aim(100_000, 1000)),
+)  # fmt: skip
+
+
+def value_of(name: str, nodes: int, value: float) -> Value:
+    """What was measured, with its aim."""
+    figure = next(figure for figure in FIGURES if figure.name == name)
+    made = Value(name, figure.measure, figure.words, figure.unit, nodes, value)
+    aim = figure.aim
+    if aim is None or aim.nodes != nodes:
+        return made
+    return Value(
+        name,
+        figure.measure,
+        figure.words,
+        figure.unit,
+        nodes,
+        value,
+        aim.bound,
+        "at_least" if aim.at_least else "at_most",
+        aim.is_met(value),
+    )

@@ -1,0 +1,196 @@
+"""The driver as it runs in production: its actor, its host and its timers, with replies that are
+there at once.
+
+Nothing here is a stand-in but the executors.  Pumped by hand, or on threads of its own.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from threading import get_ident
+from time import monotonic, perf_counter_ns
+from typing import cast
+
+from cluster_reconciler.actors.base import ContainedActor
+from cluster_reconciler.actors.bench.loop import Ready
+from cluster_reconciler.actors.bench.replies import POLICY, replies_to
+from cluster_reconciler.actors.clock import SystemClock
+from cluster_reconciler.actors.driver import Driver
+from cluster_reconciler.actors.driver_actor import DriverActor
+from cluster_reconciler.actors.driver_host import RuntimeHost
+from cluster_reconciler.actors.subscriptions import Subscriptions
+from cluster_reconciler.actors.system import ActorSystem
+from cluster_reconciler.actors.timers import ManualTimers, ThreadTimers, Timers
+from cluster_reconciler.actors.trace import TraceWriter
+from cluster_reconciler.decider import RetryPolicy
+from cluster_reconciler.executors import Executors
+from cluster_reconciler.messages import (
+    BootstrapConvergenceObserved,
+    ClusterShape,
+    DestroyLease,
+    LogicalNodeId,
+    NodeAttemptId,
+    NodeLost,
+    NodeObserved,
+    OperationId,
+    PlannedEffect,
+)
+
+STOP = timedelta(seconds=10)
+SECONDS_MAX = 600
+"""For anything: beyond it something hangs."""
+
+
+class ShiftedClock(SystemClock):
+    """The clock of production, which can be made to run ahead."""
+
+    def __init__(self) -> None:
+        self._ahead = 0.0
+        super().__init__(monotonic=lambda: monotonic() + self._ahead)
+
+    def skip(self, span: timedelta) -> None:
+        """From now on it is so much later."""
+        self._ahead += span.total_seconds()
+
+
+class TakenEffects:
+    """Executors that keep what they take."""
+
+    def __init__(self) -> None:
+        self.effects: list[PlannedEffect] = []
+
+    def submit(self, effect: PlannedEffect) -> None:
+        """Keep it."""
+        self.effects.append(effect)
+
+    def withdraw(self, _operation: OperationId) -> bool:
+        """All of it has begun."""
+        return False
+
+    def expire(self, _operation: OperationId) -> bool:
+        """All of it has begun."""
+        return False
+
+    def retire(self, _attempt: NodeAttemptId) -> None:
+        """Nothing is kept."""
+
+
+class InstantReplies(TakenEffects):
+    """Executors that have replied before `submit` returns, and note how soon cleaning up began."""
+
+    def __init__(self, tell: Callable[[object], None]) -> None:
+        super().__init__()
+        self.lost_at: dict[LogicalNodeId, int] = {}
+        """When each node was told lost, in nanoseconds: until its destroy is handed over."""
+        self.waited: list[int] = []
+        """Nanoseconds from the one to the other."""
+        self.handed_over = 0
+        """How many attempts were."""
+        self.thread = 0
+        """Where `submit` is called: the driver's thread."""
+        self._tell = tell
+
+    def submit(self, effect: PlannedEffect) -> None:
+        """Reply."""
+        if isinstance(effect.command, DestroyLease):
+            self.waited.append(perf_counter_ns() - self.lost_at.pop(effect.node))
+            self.thread = get_ident()
+        self.handed_over += isinstance(effect.command, BootstrapConvergenceObserved)
+        for reply in replies_to(effect):
+            self._tell(reply)
+
+
+class _Replier(ContainedActor):
+    """Replies to effects on a thread of its own."""
+
+    def __init__(self, system: ActorSystem, tell: Callable[[object], None]) -> None:
+        super().__init__(system, "replies")
+        self._tell_driver = tell
+
+    def on_receive(self, message: object) -> None:
+        """One effect."""
+        assert isinstance(message, PlannedEffect), message
+        for reply in replies_to(message):
+            self._tell_driver(reply)
+
+
+class ReplyingActor(TakenEffects):
+    """Executors that are another actor."""
+
+    def __init__(self, system: ActorSystem, tell: Callable[[object], None]) -> None:
+        super().__init__()
+        self.actor = _Replier(system, tell)
+
+    def submit(self, effect: PlannedEffect) -> None:
+        """Into its mailbox."""
+        self.actor.tell(effect)
+
+
+class Production:
+    """A driver's actor with all that surrounds it."""
+
+    def __init__(
+        self,
+        shape: ClusterShape,
+        timers: Callable[[SystemClock], Timers],
+        *,
+        policy: RetryPolicy = POLICY,
+        ready: Ready | None = None,
+        trace: Path | None = None,
+    ) -> None:
+        """`ready`: what the driver begins with, of this same shape; None: with nothing."""
+        self.clock = ShiftedClock()
+        self.timers = timers(self.clock)
+        self.system = ActorSystem("bench", self.clock)
+        self.host = RuntimeHost(
+            self.clock, self.timers, Subscriptions(), lambda _identity: None, policy.stable_after
+        )
+        self.driver = Driver(shape, policy, self.host, self.host)
+        self.actor = DriverActor(self.system, self.driver, self.host.handled)
+        self.writer = (
+            TraceWriter(trace, shape=shape, policy=policy, started_at=self.clock.now())
+            if trace is not None
+            else None
+        )
+        if ready is not None:
+            self.driver.state = ready.copy()
+            self.driver.desired = ready.desired
+
+    def connect(self, executors: TakenEffects) -> None:
+        """Before the first message."""
+        self.host.connect(self.actor, self.driver, cast(Executors, executors), self.writer)
+
+    def lose(self, node: LogicalNodeId) -> None:
+        """Tell it that the node's present attempt is lost."""
+        attempt = self.driver.state.nodes[node].attempt
+        self.actor.tell(NodeObserved(node, attempt, NodeLost("its power failed")))
+
+    def wait_converged(self, also: Callable[[], bool] = lambda: True) -> None:
+        """Until a pass says so, and `also` does."""
+        news = self.host.news
+        with news.changed:
+            converged = news.changed.wait_for(lambda: news.converged and also(), SECONDS_MAX)
+        assert converged, f"the cluster has not converged within {SECONDS_MAX} s"
+
+    def close(self) -> None:
+        """End the actors and the timers."""
+        left = self.system.stop(STOP)
+        assert not left, f"these actors have not ended: {left}"
+        if isinstance(self.timers, ThreadTimers):
+            self.timers.close(STOP)
+        if self.writer is not None:
+            self.writer.close()
+
+
+def pumped(
+    shape: ClusterShape, *, ready: Ready | None = None, trace: Path | None = None
+) -> Production:
+    """Without a thread: whoever measures calls `actor.pump_one`, and makes its time pass."""
+    return Production(shape, ManualTimers, ready=ready, trace=trace)
+
+
+def threaded(
+    shape: ClusterShape, *, policy: RetryPolicy = POLICY, ready: Ready | None = None
+) -> Production:
+    """On threads, once its actors are started."""
+    return Production(shape, ThreadTimers, policy=policy, ready=ready)

@@ -1,0 +1,45 @@
+"""How times are taken: clocks, what is kept quiet meanwhile, and what is made of many times.
+
+It knows nothing of what is measured.
+"""
+
+import gc
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from time import perf_counter_ns
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def took(work: Callable[[], object]) -> float:
+    """Microseconds of wall time, of one call."""
+    begun = perf_counter_ns()
+    work()
+    return (perf_counter_ns() - begun) / 1000
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No garbage is collected meanwhile, and none is there that an earlier measure has left."""
+    gc.collect()
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def spread(all_of_them: Collection[T], count: int) -> list[T]:
+    """So many of them, at most all, evenly from the first to the last."""
+    members = list(all_of_them)
+    count = min(count, len(members))
+    return [members[number * len(members) // count] for number in range(count)]
+
+
+def percentile(times: Sequence[float], percent: int) -> float:
+    """The least time that so many percent of them do not exceed."""
+    ordered = sorted(times)
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
