@@ -47,6 +47,7 @@ from cluster_reconciler.decider import (
     transitions,
 )
 from cluster_reconciler.decider.observe import refusal as observation_refusal
+from cluster_reconciler.decider.plan import ALLOCATED
 from cluster_reconciler.messages import (
     AttemptIdentity,
     ClusterShape,
@@ -277,14 +278,14 @@ class Driver:
         wake = plan.requeue_at
         allocating = True
         for action in plan.actions:
-            if isinstance(action, Insert | Restart) and not allocating:
+            if isinstance(action, ALLOCATED) and not allocating:
                 continue
             reason = transitions.refusal(self.state, action)
             if reason is not None:
                 self._tell(
                     EventKind.REFUSED, action.node, f"stale {type(action).__name__}: {reason}"
                 )
-                allocating = allocating and not isinstance(action, Insert | Restart)
+                allocating = allocating and not isinstance(action, ALLOCATED)
                 self.request_pass()
                 continue
             deadline = self._apply(action, now)
@@ -307,7 +308,7 @@ class Driver:
         """One action that fits; the deadline of the operation that it recorded, if it did."""
         node_id = action.node
         node = transitions.apply(self.state.nodes.get(node_id), action, now, self._retry)
-        self._put(node_id, node, allocated=isinstance(action, Insert | Restart))
+        self._put(node_id, node, allocated=isinstance(action, ALLOCATED))
         if isinstance(action, Dispatch):
             assert node is not None, f"{node_id}: dispatched and gone"
             assert node.pending is not None, f"{node_id}: dispatched and nothing pending"

@@ -34,8 +34,8 @@ from cluster_reconciler.decider.plan import (
 )
 from cluster_reconciler.decider.reconcile import number
 from cluster_reconciler.decider.state import ClusterState, ManagedNode
-from cluster_reconciler.decider.steps import next_turn
-from cluster_reconciler.messages import LogicalNodeId, LogicalNodeSpec
+from cluster_reconciler.decider.steps import NOTHING, next_turn
+from cluster_reconciler.messages import LogicalNodeId
 
 Key = TypeVar("Key", datetime, Turn)
 
@@ -119,11 +119,8 @@ class IncrementalReconciler:
         for gate, queue in self._queues.items():
             places = places_of(gate, desired.shape) - self._in_flight[gate]
             while places > 0 and queue.first() is not None:
-                action = self._kept[queue.take()].action
-                assert action is not None, f"{gate}: waits for a place, and has no action"
-                actions.append(action)
+                self._act(queue.take(), actions)
                 places -= 1
-        self._open.update(action.node for action in actions)
         numbered, exhausted = number(actions, observed.next_attempt_id)
         generation, requeue_at = desired.shape.generation, self._alarms.first()
         return ReconcilePlan(tuple(numbered), generation, requeue_at, (), exhausted)
@@ -169,22 +166,31 @@ class IncrementalReconciler:
         """Keep what the node decides.  Its action is added, or waits for its turn."""
         node, spec = observed.nodes.get(node_id), desired.nodes.get(node_id)
         self._count(node_id, node)
-        decision = _decision(node, spec, now)
-        if decision is None:
+        if node is not None:
+            decision = reconcile_node(node, spec, now)
+        else:
+            decision = NOTHING if spec is None else NodeDecision(Insert(UNASSIGNED, spec))
+        if decision is NOTHING:
             self._kept.pop(node_id, None)
             return
         self._kept[node_id] = decision
         if decision.requeue_at is not None:
             self._alarms.put(decision.requeue_at, node_id, decision)
+        if decision.action is not None:
+            gate = gate_of(decision.action, node)
+            if gate is None or node is None:
+                self._act(node_id, actions)
+                return
+            self._queues[gate].put(turn_of(node), node_id, decision)
         if node is not None and (turn := next_turn(node, now)) is not None:
             self._turns.put(turn, node_id, decision)
-        if decision.action is None:
-            return
-        gate = gate_of(decision.action, node)
-        if gate is None or node is None:
-            actions.append(decision.action)
-        else:
-            self._queues[gate].put(turn_of(node), node_id, decision)
+
+    def _act(self, node_id: LogicalNodeId, actions: list[NodeAction]) -> None:
+        """Its action is in the plan; should it be found stale, the node must decide anew."""
+        action = self._kept[node_id].action
+        assert action is not None, f"{node_id}: its turn has come, and it has no action"
+        actions.append(action)
+        self._open.add(node_id)
 
     def _count(self, node_id: LogicalNodeId, node: ManagedNode | None) -> None:
         """Where the node's pending operation holds a place, and no other one of it."""
@@ -195,14 +201,3 @@ class IncrementalReconciler:
         if gate is not None:
             self._occupied[node_id] = gate
             self._in_flight[gate] += 1
-
-
-def _decision(
-    node: ManagedNode | None, spec: LogicalNodeSpec | None, now: datetime
-) -> NodeDecision | None:
-    """None: there is nothing to keep."""
-    if node is None:
-        return None if spec is None else NodeDecision(Insert(UNASSIGNED, spec))
-    if spec is not None and is_steady(node, spec):
-        return None
-    return reconcile_node(node, spec, now)

@@ -75,6 +75,9 @@ class Dispatch(Struct, frozen=True, gc=False, tag=True):
 
 NodeAction = Insert | BeginDelete | MarkDestroyed | Restart | Reap | Dispatch
 
+ALLOCATED = (Insert, Restart)
+"""The actions that bring a new attempt."""
+
 
 class NodeDecision(Struct, frozen=True, gc=False):
     """What one node's next step is, and when it must be looked at again without an event."""

@@ -12,24 +12,27 @@ changed.
 """
 
 from datetime import datetime
+from operator import attrgetter
 
 from msgspec.structs import replace
 
 from cluster_reconciler.decider.node import is_steady, reconcile_node
 from cluster_reconciler.decider.places import Gate, Turn, gate_of, occupied_gate, places_of, turn_of
 from cluster_reconciler.decider.plan import (
+    ALLOCATED,
     UNASSIGNED,
     ExpandedShape,
     Insert,
     NodeAction,
     NodeDecision,
     ReconcilePlan,
-    Restart,
     expand_shape,
 )
 from cluster_reconciler.decider.state import ATTEMPT_ID_MAX, ClusterState
 from cluster_reconciler.decider.steps import ACTIVE
 from cluster_reconciler.messages import ClusterShape, LogicalNodeId, NodeAttemptId
+
+_NODE = attrgetter("node")
 
 
 def reconcile(
@@ -124,8 +127,8 @@ def number(
     """Sorted by node id, with attempt ids put in; what finds no id left is dropped (rule 6)."""
     numbered: list[NodeAction] = []
     exhausted = False
-    for action in sorted(actions, key=lambda action: action.node):
-        if not isinstance(action, Insert | Restart):
+    for action in sorted(actions, key=_NODE):
+        if not isinstance(action, ALLOCATED):
             numbered.append(action)
         elif next_attempt_id >= ATTEMPT_ID_MAX:  # The driver could not advance past it.
             exhausted = True

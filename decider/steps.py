@@ -82,9 +82,11 @@ def cancel_gave_way(node: ManagedNode, now: datetime) -> bool:
 def next_turn(node: ManagedNode, now: datetime) -> datetime | None:
     """The earliest moment ahead that a row asks for: until then, and while node and spec are the
     same, the table answers the same."""
-    retry = node.retry
-    moments = (retry.next_effect_at, retry.restart_at, node.cancel_deadline)
-    return min((m for m in moments if m is not None and m > now), default=None)
+    retry, turn = node.retry, None
+    for moment in (retry.next_effect_at, retry.restart_at, node.cancel_deadline):
+        if moment is not None and moment > now and (turn is None or moment < turn):
+            turn = moment
+    return turn
 
 
 # -- what the rows answer -------------------------------------------------------------------------

@@ -107,9 +107,13 @@ def kind_of(command: NodeManagerCommand) -> OperationKind:
             assert_never(command)
 
 
+_LOOKING = (CreateLease, StartBootstrap)
+"""The commands that may be told only to look."""
+
+
 def is_adopt_only(command: NodeManagerCommand) -> bool:
     """Whether the command may only look for what an earlier one left, and make nothing."""
-    return isinstance(command, CreateLease | StartBootstrap) and command.adopt_only
+    return isinstance(command, _LOOKING) and command.adopt_only
 
 
 class PlannedEffect(Struct, frozen=True, gc=False):

@@ -89,7 +89,7 @@ class Fault(NamedTuple):
 
 
 _DECIDE = "    decisions = _decisions(observed, expanded, now)\n"
-_APPLY = "self._put(node_id, node, allocated=isinstance(action, Insert | Restart))\n"
+_APPLY = "self._put(node_id, node, allocated=isinstance(action, ALLOCATED))\n"
 _ASK = "    return row_of(node, desired, now).decide(node, desired, now)\n"
 _STATE = vars(SteppingCluster)["state"].fget
 
@@ -161,8 +161,8 @@ FAULTS = [
         6,
         "each action that needs no attempt id is planned twice",
         number,
-        "numbered.append(action)\n            continue",
-        "numbered += [action, action]\n            continue",
+        "numbered.append(action)",
+        "numbered += [action, action]",
         "invariants_plan._check_one_action_each",
         (invariants_plan._check_one_action_each,),
     ),
