@@ -22,7 +22,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from cluster_reconciler.actors.admission import accepted_offer, named_shape, news_of
-from cluster_reconciler.actors.events import ClusterEvent, EventKind, node_events
+from cluster_reconciler.actors.events import NOTED, ClusterEvent, EventKind, node_events
 from cluster_reconciler.actors.invariant_guard import InvariantGuard
 from cluster_reconciler.actors.pass_news import PassNews
 from cluster_reconciler.actors.planning import Planning
@@ -384,7 +384,7 @@ class Driver:
             self.state.nodes[node_id] = node
         self._guard.change(node_id, old, node, (next_before, following))
         for event in node_events(node_id, old, node, self._host.now()):
-            if event.kind in (EventKind.FAILED, EventKind.RETRY) and node is not None:
+            if node is not None and event.kind in NOTED:
                 reason = node.retry.last_error or event.text
                 self.failures[node_id] = FailureNote(event.at, node.attempt, reason)
             self._host.happened(event)

@@ -44,6 +44,17 @@ class EventKind(StrEnum):
     """The reader was too slow: so many events are missing here."""
 
 
+# A member that is read from its enumeration costs ten times as much as a name of the module, and
+# what follows is asked of every change of every node.
+_FAILED, _RETRY = EventKind.FAILED, EventKind.RETRY
+_STAGE, _READY = EventKind.STAGE, EventKind.READY
+_DELETING, _ACTIVE = NodeIntent.DELETING, NodeIntent.ACTIVE
+_DESTROYED, _ENDS = NodeStage.DESTROYED, (NodeStage.FAILED, NodeStage.DESTROYED)
+
+NOTED = (_FAILED, _RETRY)
+"""What a status tells as the node's latest failure."""
+
+
 class ClusterEvent(Struct, frozen=True, gc=False):
     """One thing that happened."""
 
@@ -82,9 +93,9 @@ def _begun(
 
 def _turns(old: ManagedNode, new: ManagedNode) -> list[tuple[EventKind, str]]:
     told = []
-    if new.intent is NodeIntent.DELETING and old.intent is NodeIntent.ACTIVE:
+    if new.intent is _DELETING and old.intent is _ACTIVE:
         told.append((EventKind.DELETING, "is being deleted"))
-    if new.record.stage is NodeStage.DESTROYED and old.record.stage is not NodeStage.DESTROYED:
+    if new.record.stage is _DESTROYED and old.record.stage is not _DESTROYED:
         told.append((EventKind.DESTROYED, "nothing of it is left"))
     return told
 
@@ -92,10 +103,10 @@ def _turns(old: ManagedNode, new: ManagedNode) -> list[tuple[EventKind, str]]:
 def _failures(old: ManagedNode, new: ManagedNode, at: datetime) -> list[tuple[EventKind, str]]:
     if new.record.failed_at is not None and old.record.failed_at is None:
         text = f"failed: {new.record.failed_reason}{_next_try(new.retry.restart_at, at)}"
-        return [(EventKind.FAILED, text)]
+        return [(_FAILED, text)]
     if new.retry.consecutive_failures > old.retry.consecutive_failures:
         text = f"{new.retry.last_error}{_next_try(new.retry.next_effect_at, at)}"
-        return [(EventKind.RETRY, text)]
+        return [(_RETRY, text)]
     return []
 
 
@@ -107,14 +118,14 @@ def _next_try(due: datetime | None, at: datetime) -> str:
 def _progress(old: ManagedNode, new: ManagedNode) -> list[tuple[EventKind, str]]:
     was, now = old.record, new.record
     if now.ready and not was.ready:
-        return [(EventKind.READY, "ready")]
+        return [(_READY, "ready")]
     told = []
-    if now.stage is not was.stage and now.stage not in (NodeStage.FAILED, NodeStage.DESTROYED):
-        told.append((EventKind.STAGE, now.stage.replace("_", " ")))
+    if now.stage is not was.stage and now.stage not in _ENDS:
+        told.append((_STAGE, now.stage.replace("_", " ")))
     if now.bootstrap is not None and (
         was.bootstrap is None or was.bootstrap.last_stage is not now.bootstrap.last_stage
     ):
-        told.append((EventKind.STAGE, f"bootstrap: {now.bootstrap.last_stage.replace('_', ' ')}"))
+        told.append((_STAGE, f"bootstrap: {now.bootstrap.last_stage.replace('_', ' ')}"))
     if was.lease is not None and now.lease is None:
-        told.append((EventKind.STAGE, f"lease {was.lease.lease_id} is gone"))
+        told.append((_STAGE, f"lease {was.lease.lease_id} is gone"))
     return told

@@ -19,6 +19,7 @@ from cluster_reconciler.messages import (
     kind_of,
 )
 
+_HAND_OVER = OperationKind.BOOTSTRAP_CONVERGENCE_OBSERVED
 _ACQUIRING = frozenset(
     {OperationKind.CREATE_LEASE, OperationKind.LOOKUP_ENDPOINT, OperationKind.START_BOOTSTRAP}
 )
@@ -59,6 +60,6 @@ def places_of(gate: Gate, shape: ClusterShape) -> int:
 
 
 def _gate(node: ManagedNode, kind: OperationKind, adopt_only: bool) -> Gate | None:
-    if kind is OperationKind.BOOTSTRAP_CONVERGENCE_OBSERVED:
+    if kind is _HAND_OVER:
         return None
     return (node.record.desired.provider, adopt_only or kind not in _ACQUIRING)

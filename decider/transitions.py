@@ -29,7 +29,7 @@ from cluster_reconciler.decider.state import (
     ProgressWait,
     RetryState,
 )
-from cluster_reconciler.decider.steps import holds_nothing
+from cluster_reconciler.decider.steps import ACTIVE, DESTROYED, holds_nothing
 from cluster_reconciler.messages import (
     CreateLease,
     LogicalNodeSpec,
@@ -66,12 +66,12 @@ def _node_refusal(
     node: ManagedNode,
     action: BeginDelete | MarkDestroyed | Restart | Reap | Dispatch,
 ) -> str | None:
-    destroyed = node.record.stage is NodeStage.DESTROYED
+    destroyed = node.record.stage is DESTROYED
     match action:
         case Dispatch(effect):
             return _dispatch_refusal(node, effect)
         case BeginDelete():
-            return None if node.intent is NodeIntent.ACTIVE else f"{action.node} is deleting"
+            return None if node.intent is ACTIVE else f"{action.node} is deleting"
         case MarkDestroyed():
             clean = node.pending is None and holds_nothing(node) and not destroyed
             if node.intent is NodeIntent.DELETING and clean:
@@ -88,7 +88,7 @@ def _node_refusal(
 
 
 def _dispatch_refusal(node: ManagedNode, effect: PlannedEffect) -> str | None:
-    if node.record.stage is NodeStage.DESTROYED:
+    if node.record.stage is DESTROYED:
         return f"{effect.node} is destroyed"
     if node.pending is not None:
         return f"{effect.node} waits for {node.pending.id}"
@@ -185,9 +185,9 @@ def _record_pending(
     command = effect.command
     assert node.next_operation_sequence >= FIRST_SEQUENCE, f"{node}: the sequence only grows"
     record, progress = node.record, node.progress
-    if node.intent is NodeIntent.ACTIVE and isinstance(command, CreateLease):
+    if node.intent is ACTIVE and isinstance(command, CreateLease):
         record = replace(record, stage=NodeStage.LEASE_REQUESTED)
-    if node.intent is NodeIntent.ACTIVE and isinstance(command, StartBootstrap):
+    if node.intent is ACTIVE and isinstance(command, StartBootstrap):
         # From the *first* dispatch on: retrying an ambiguous start does not renew the wait.
         progress = progress or ProgressDeadline(
             ProgressWait.JOIN, deadline_after(now, retry.join_timeout, retry)

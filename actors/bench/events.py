@@ -34,7 +34,7 @@ def event_cost(ready: Ready, *, events: int = EVENTS) -> EventCost:
     production.connect(executors)
     production.actor.tell(SafetyTick())
     _rest(production, executors)
-    production.clock.skip(RESTED)
+    production.skip(RESTED)
     with quiet():
         times = [_lose(production, executors, node) for node in spread(ready.state.nodes, events)]
     assert all(node.record.ready for node in production.driver.state.nodes.values())
@@ -51,10 +51,9 @@ def _lose(production: Production, executors: TakenEffects, node: LogicalNodeId) 
     spent = perf_counter_ns() - begun
     assert isinstance(effects[0].command, DestroyLease), effects[0]
     _rest(production, executors)
-    production.clock.skip(RESTED)
-    production.timers.fire_due()  # type: ignore[attr-defined]  # it is pumped: they are manual ones
+    production.skip(RESTED)
     _rest(production, executors)
-    production.clock.skip(RESTED)
+    production.skip(RESTED)
     return spent / 1000
 
 

@@ -76,10 +76,23 @@ class TakenEffects:
 
 
 class InstantReplies(TakenEffects):
-    """Executors that have replied before `submit` returns, and note how soon cleaning up began."""
+    """Executors that have replied before `submit` returns."""
 
     def __init__(self, tell: Callable[[object], None]) -> None:
         super().__init__()
+        self._tell = tell
+
+    def submit(self, effect: PlannedEffect) -> None:
+        """Reply."""
+        for reply in replies_to(effect):
+            self._tell(reply)
+
+
+class TimedReplies(InstantReplies):
+    """They also note how soon after a loss cleaning up begins."""
+
+    def __init__(self, tell: Callable[[object], None]) -> None:
+        super().__init__(tell)
         self.lost_at: dict[LogicalNodeId, int] = {}
         """When each node was told lost, in nanoseconds: until its destroy is handed over."""
         self.waited: list[int] = []
@@ -88,16 +101,14 @@ class InstantReplies(TakenEffects):
         """How many attempts were."""
         self.thread = 0
         """Where `submit` is called: the driver's thread."""
-        self._tell = tell
 
     def submit(self, effect: PlannedEffect) -> None:
-        """Reply."""
+        """Note, and reply."""
         if isinstance(effect.command, DestroyLease):
             self.waited.append(perf_counter_ns() - self.lost_at.pop(effect.node))
             self.thread = get_ident()
         self.handed_over += isinstance(effect.command, BootstrapConvergenceObserved)
-        for reply in replies_to(effect):
-            self._tell(reply)
+        super().submit(effect)
 
 
 class _Replier(ContainedActor):
@@ -165,6 +176,12 @@ class Production:
         attempt = self.driver.state.nodes[node].attempt
         self.actor.tell(NodeObserved(node, attempt, NodeLost("its power failed")))
 
+    def skip(self, span: timedelta) -> None:
+        """Let time pass, and what is due then happen: only of one that is pumped."""
+        assert isinstance(self.timers, ManualTimers), "the time of threads passes by itself"
+        self.clock.skip(span)
+        self.timers.fire_due()
+
     def wait_converged(self, also: Callable[[], bool] = lambda: True) -> None:
         """Until a pass says so, and `also` does."""
         news = self.host.news
@@ -185,7 +202,7 @@ class Production:
 def pumped(
     shape: ClusterShape, *, ready: Ready | None = None, trace: Path | None = None
 ) -> Production:
-    """Without a thread: whoever measures calls `actor.pump_one`, and makes its time pass."""
+    """Without a thread: whoever measures calls `actor.pump_one`, and lets time pass."""
     return Production(shape, ManualTimers, ready=ready, trace=trace)
 
 

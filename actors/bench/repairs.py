@@ -13,7 +13,7 @@ from time import pthread_getcpuclockid as cpu_clock_of
 from msgspec import Struct
 
 from cluster_reconciler.actors.bench.loop import Ready
-from cluster_reconciler.actors.bench.production import InstantReplies, Production, threaded
+from cluster_reconciler.actors.bench.production import TimedReplies, Production, threaded
 from cluster_reconciler.actors.bench.stopwatch import percentile
 from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.messages import LogicalNodeId, SafetyTick
@@ -47,7 +47,7 @@ class RepairCost(Struct, frozen=True):
 def repair_cost(ready: Ready, *, rate: int = RATE, seconds: float = SECONDS) -> RepairCost:
     """So many a second for so long."""
     production = threaded(ready.desired.shape, policy=POLICY, ready=ready)
-    executors = InstantReplies(production.actor.tell)
+    executors = TimedReplies(production.actor.tell)
     production.connect(executors)
     production.actor.start_contained()
     production.actor.tell(SafetyTick())
@@ -82,7 +82,7 @@ def repair_cost(ready: Ready, *, rate: int = RATE, seconds: float = SECONDS) -> 
     )
 
 
-def _lose(production: Production, executors: InstantReplies, node: LogicalNodeId) -> None:
+def _lose(production: Production, executors: TimedReplies, node: LogicalNodeId) -> None:
     """One that is still being repaired is waited for: then the pace cannot be kept."""
     while node in executors.lost_at or not production.driver.state.nodes[node].record.ready:
         sleep(0)
