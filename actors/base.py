@@ -221,8 +221,9 @@ class ContainedActor(pykka.ThreadingActor):
 
     def _put(self, message: object, reply_to: pykka.Future[Any] | None) -> None:
         sender = getattr(_current, "name", "")
-        self.actor_inbox.put(StampedEnvelope(message, reply_to, sender, self.system.ticks()))
-        depth = self.depth
+        inbox = self.actor_inbox
+        inbox.put(StampedEnvelope(message, reply_to, sender, self.system.ticks()))
+        depth = inbox.qsize()  # type: ignore[attr-defined]  # ours
         if depth >= self._warn_at:
             self._warn_of_depth(depth)
         # First put, then look: whoever comes second, the ender or this teller, finds the message.

@@ -50,6 +50,8 @@ class PassNews:
 
     def publish(self, generation: int, converged: bool) -> None:
         """A pass is complete."""
+        if (generation, converged) == (self.generation, self.converged):
+            return  # Only this thread changes them, and nobody waits for the same again.
         with self.changed:
             self.generation, self.converged = generation, converged
             self.changed.notify_all()

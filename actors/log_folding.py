@@ -12,6 +12,7 @@ Decides, and writes nothing.
 
 import re
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -82,7 +83,7 @@ class LogFolding:
         if event.kind is EventKind.REAPED:
             self._forget(event.node)
             return event.text
-        step = (event.kind, _NUMBER.sub("#", event.text))
+        step = (event.kind, _without_numbers(event.text))
         if step in seen.steps or len(seen.steps) >= STEPS_MAX:
             return None
         seen.steps.add(step)
@@ -90,7 +91,7 @@ class LogFolding:
 
     def pass_line(self, said: str, now: datetime) -> str | None:
         """The same for a pass that did the same as one before it."""
-        count = self._repeats.count(("pass", _NUMBER.sub("#", said)), now)
+        count = self._repeats.count(("pass", _without_numbers(said)), now)
         return None if count is None else f"{said}{_seen_times(count)}"
 
     def _failure(self, event: ClusterEvent, key: tuple[object, ...]) -> str | None:
@@ -117,6 +118,12 @@ class LogFolding:
         seen = self._nodes.pop(node, None)
         for key in seen.failures if seen is not None else ():
             self._repeats.forget(key)
+
+
+@lru_cache(maxsize=1024)
+def _without_numbers(text: str) -> str:
+    """Most texts are of a few kinds, and come again and again."""
+    return _NUMBER.sub("#", text)
 
 
 def _turn_or_key(event: ClusterEvent) -> tuple[object, ...]:

@@ -13,7 +13,7 @@ from time import pthread_getcpuclockid as cpu_clock_of
 from msgspec import Struct
 
 from cluster_reconciler.actors.bench.loop import Ready
-from cluster_reconciler.actors.bench.production import TimedReplies, Production, threaded
+from cluster_reconciler.actors.bench.production import Production, TimedReplies, threaded
 from cluster_reconciler.actors.bench.stopwatch import percentile
 from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.messages import LogicalNodeId, SafetyTick

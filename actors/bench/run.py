@@ -4,23 +4,31 @@ It measures nothing itself.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
 from cluster_reconciler.actors.bench.converging import converge_with_actors
 from cluster_reconciler.actors.bench.events import event_cost
 from cluster_reconciler.actors.bench.figures import Measure, Value, value_of
-from cluster_reconciler.actors.bench.loop import Work, converge
+from cluster_reconciler.actors.bench.loop import Ready, Work, converge
+from cluster_reconciler.actors.bench.memory import memory_cost
 from cluster_reconciler.actors.bench.passes import pass_cost
 from cluster_reconciler.actors.bench.repairs import repair_cost
 from cluster_reconciler.actors.bench.replies import shape_of
 from cluster_reconciler.actors.bench.stopwatch import quiet
+from cluster_reconciler.actors.bench.tracing import trace_cost
+from cluster_reconciler.messages import ClusterShape
 
 NODES = (1_000, 10_000, 100_000)
 REPEATED_UP_TO = 10_000
-"""With more nodes what takes long is done once."""
+"""With more nodes, what takes long is done once."""
+TRACED_UP_TO = 1_000
+"""What a message costs does not depend on the number; tracing is measured with few nodes."""
+GROWTH_FROM = 1_000
 
 Progress = Callable[[str], None]
+Figures = Iterator[tuple[str, float]]
 
 
 class Plan(Struct, frozen=True):
@@ -32,70 +40,122 @@ class Plan(Struct, frozen=True):
     """Fewer repeats: the figures are rough."""
 
 
+def measure(plan: Plan, progress: Progress) -> list[Value]:
+    """Every figure that was asked for, for each number of nodes, in that order."""
+    values: list[Value] = []
+    for nodes in plan.nodes:
+        size = _Size(nodes, plan, progress)
+        values += [value_of(name, nodes, value) for name, value in size.figures()]
+    return values + _growth(values)
+
+
+def _growth(values: Sequence[Value]) -> list[Value]:
+    """Of planning after one event, with the number of nodes."""
+    plans = {value.nodes: value.value for value in values if value.figure == "plan"}
+    least = plans.pop(GROWTH_FROM, None)
+    if least is None:
+        return []
+    return [value_of("plan_growth", nodes, plans[nodes] / least) for nodes in plans]
+
+
 class _Size:
     """The measures with one number of nodes, which share a ready cluster."""
 
     def __init__(self, nodes: int, plan: Plan, progress: Progress) -> None:
-        self.nodes = nodes
+        self._nodes = nodes
         self._plan = plan
         self._progress = progress
         self._repeats = 1 if plan.quick or nodes > REPEATED_UP_TO else 3
-        self.unlimited = shape_of(nodes, in_flight=nodes)
-        self.limited = shape_of(nodes)
-        self._say("makes a ready cluster")
-        with quiet():
-            self.ready, self.work = converge(self.unlimited, one_at_a_time=False)
+        self._unlimited = shape_of(nodes, in_flight=nodes)
+
+    def figures(self) -> Figures:
+        """All that are wanted."""
+        wanted, steps = self._plan.measures, {
+            Measure.EVENT: self._event,
+            Measure.CONVERGE: self._converging,
+            Measure.ACTORS: self._actors,
+            Measure.REPAIRS: self._repairs,
+            Measure.MEMORY: self._memory,
+            Measure.TRACE: self._trace,
+        }  # fmt: skip
+        yield from self._passes(Measure.PASS in wanted, Measure.PLAN in wanted)
+        for step in (steps[one] for one in steps if one in wanted):
+            yield from step()
 
     def _say(self, what: str) -> None:
-        self._progress(f"{self.nodes} nodes: {what}")
+        self._progress(f"{self._nodes} nodes: {what}")
 
-    def wants(self, *measures: Measure) -> bool:
-        return not self._plan.measures.isdisjoint(measures)
+    @cached_property
+    def _in_batches(self) -> tuple[Ready, Work]:
+        """Measured, and what the other measures begin with."""
+        self._say("converges in batches, no limit")
+        return self._least(self._unlimited, one_at_a_time=False)
 
-    def passes(self) -> Iterator[tuple[str, float]]:
+    def _least(self, shape: ClusterShape, *, one_at_a_time: bool) -> tuple[Ready, Work]:
+        found = None
+        for _ in range(self._repeats):
+            with quiet():
+                ready, work = converge(shape, one_at_a_time=one_at_a_time)
+            if found is None or work.wall_seconds < found[1].wall_seconds:
+                found = ready, work
+        assert found is not None, "nothing was repeated"
+        return found
+
+    def _passes(self, full: bool, after_one_event: bool) -> Figures:
+        """Both are measured where one is wanted: the one is told as a multiple of the other."""
+        if not full and not after_one_event:
+            return
+        ready, quick = self._in_batches[0], self._plan.quick
         self._say("full pass, planning after one event")
-        quick = self._plan.quick
-        cost = pass_cost(self.ready, passes=5 if quick else 11, events=51 if quick else 301)
-        if self.wants(Measure.PASS):
-            yield "full_pass", cost.full / self.nodes
-            yield "bare_walk", cost.walk / self.nodes
+        cost = pass_cost(ready, passes=5 if quick else 11, events=51 if quick else 301)
+        if full:
+            yield "full_pass", cost.full / self._nodes
+            yield "bare_walk", cost.walk / self._nodes
             yield "full_pass_to_walk", cost.full / cost.walk
-        if self.wants(Measure.PLAN):
+        if after_one_event:
             yield "plan", cost.after_one_event
             yield "full_pass_to_plan", cost.full / cost.after_one_event
 
-    def events(self) -> Iterator[tuple[str, float]]:
+    def _event(self) -> Figures:
+        ready = self._in_batches[0]
         self._say("one event through the mailbox")
-        cost = event_cost(self.ready, events=100 if self._plan.quick else 300)
+        cost = event_cost(ready, events=100 if self._plan.quick else 300)
         yield "event_p50", cost.median
         yield "event_p99", cost.slowest_percent
 
-    def converging(self) -> Iterator[tuple[str, float]]:
-        for name, one_at_a_time in (("batches", False), ("single", True)):
-            how = "reply by reply" if one_at_a_time else "in batches"
-            self._say(f"converges {how}, no limit")
-            work = self._least(limited=False, one_at_a_time=one_at_a_time)
-            if not one_at_a_time:
-                self.work = work
-            self._say(f"converges {how}, 64 in flight")
-            held = self._least(limited=True, one_at_a_time=one_at_a_time)
-            yield f"converge_{name}", work.driver_seconds
-            yield f"converge_{name}_limited", held.driver_seconds
-            yield f"message_{name}", work.driver_seconds / work.messages * 1e6
-            yield f"messages_{name}", work.messages / self.nodes
+    def _converging(self) -> Figures:
+        work = self._in_batches[1]
+        yield "converge_batches", work.driver_seconds
+        yield "message_batches", work.driver_seconds / work.messages * 1e6
+        yield "messages_batches", work.messages / self._nodes
+        limited = shape_of(self._nodes)
+        self._say("converges in batches, 64 in flight")
+        yield (
+            "converge_batches_limited",
+            self._least(limited, one_at_a_time=False)[1].driver_seconds,
+        )
+        self._say("converges reply by reply, no limit")
+        work = self._least(self._unlimited, one_at_a_time=True)[1]
+        yield "converge_single", work.driver_seconds
+        yield "message_single", work.driver_seconds / work.messages * 1e6
+        yield "messages_single", work.messages / self._nodes
+        self._say("converges reply by reply, 64 in flight")
+        yield "converge_single_limited", self._least(limited, one_at_a_time=True)[1].driver_seconds
 
-    def actors(self) -> Iterator[tuple[str, float]]:
+    def _actors(self) -> Figures:
+        alone = self._in_batches[1]
         self._say("converges with real actors")
         times = []
         for _ in range(self._repeats):
             with quiet():
-                times.append(converge_with_actors(self.unlimited))
+                times.append(converge_with_actors(self._unlimited))
         yield "actors", min(times)
-        yield "actors_to_loop", min(times) / self.work.wall_seconds
+        yield "actors_to_loop", min(times) / alone.wall_seconds
 
-    def repairs(self) -> Iterator[tuple[str, float]]:
+    def _repairs(self) -> Figures:
+        ready = self._in_batches[0]
         self._say("1000 repairs a second")
-        cost = repair_cost(self.ready, seconds=1.0 if self._plan.quick else 3.0)
+        cost = repair_cost(ready, seconds=1.0 if self._plan.quick else 3.0)
         yield "repairs_rate", cost.rate
         yield "repairs_share", cost.driver_share * 100
         yield "repairs_share_all", cost.process_share * 100
@@ -103,37 +163,24 @@ class _Size:
         yield "repairs_p50", cost.median
         yield "repairs_p99", cost.slowest_percent
 
-    def _least(self, *, limited: bool, one_at_a_time: bool) -> Work:
-        shape = self.limited if limited else self.unlimited
-        works = []
-        for _ in range(self._repeats):
-            with quiet():
-                works.append(converge(shape, one_at_a_time=one_at_a_time)[1])
-        return min(works, key=lambda work: work.wall_seconds)
+    def _memory(self) -> Figures:
+        ready = self._in_batches[0]
+        self._say("memory of a node")
+        cost = memory_cost(ready)
+        yield "memory_state", cost.state
+        yield "memory_shape", cost.desired
+        yield "memory_planner", cost.planner_at_rest
+        yield "memory_planner_busy", cost.planner_busy
 
-
-def measure(plan: Plan, progress: Progress) -> list[Value]:
-    """Every figure that was asked for, for each number of nodes, in that order."""
-    values: list[Value] = []
-    for nodes in plan.nodes:
-        size = _Size(nodes, plan, progress)
-        steps = (
-            ((Measure.PASS, Measure.PLAN), size.passes),
-            ((Measure.EVENT,), size.events),
-            ((Measure.CONVERGE,), size.converging),
-            ((Measure.ACTORS,), size.actors),
-            ((Measure.REPAIRS,), size.repairs),
-        )
-        for measures, step in steps:
-            if size.wants(*measures):
-                values += [value_of(name, nodes, value) for name, value in step()]
-    return values + _growth(values)
-
-
-def _growth(values: Sequence[Value]) -> list[Value]:
-    """Of planning after one event: from the fewest nodes to each other number."""
-    plans = {value.nodes: value.value for value in values if value.figure == "plan"}
-    if not plans:
-        return []
-    least = plans[min(plans)]
-    return [value_of("plan_growth", nodes, plans[nodes] / least) for nodes in plans]
+    def _trace(self) -> Figures:
+        if self._nodes > max(TRACED_UP_TO, self._plan.nodes[0]):
+            return
+        self._say("a message with and without a trace")
+        quick = self._plan.quick
+        cost = trace_cost(self._nodes, pairs=2 if quick else 5, repairs=10 if quick else 60)
+        yield "untraced", cost.untraced
+        yield "traced", cost.traced
+        yield "traced_to_untraced", cost.traced / cost.untraced
+        yield "trace_bytes", cost.bytes_a_message
+        yield "replayed", cost.replayed
+        yield "read", cost.read

@@ -44,7 +44,8 @@ def _row(figure: Figure, sizes: list[int], found: dict[tuple[str, int], Value]) 
 
 def _aim(aim: Aim) -> str:
     which = "at least" if aim.at_least else "at most"
-    return f"{which} {aim.bound:g} with {aim.nodes}"
+    with_so_many = f" with {aim.nodes}" if aim.nodes is not None else ""
+    return f"{which} {aim.bound:g}{with_so_many}"
 
 
 def _shown(value: float) -> str:
