@@ -14,6 +14,7 @@ A failure prints the shortest sequence of rules that shows it, as a program.
 import os
 from collections.abc import Callable
 from datetime import timedelta
+from typing import ClassVar
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -48,6 +49,7 @@ from cluster_reconciler.messages import (
     RunId,
 )
 from tests.decider_words import group, shape
+from tests.planning_counts import Compared, compared_by, planning_of
 
 pytestmark = pytest.mark.usefixtures("quiet_log")
 
@@ -120,6 +122,8 @@ class Cluster(RuleBasedStateMachine):
     """A cluster to which everything happens."""
 
     world: SteppingWorld
+    compared: ClassVar[Compared] = Compared()
+    """Plans with the full ones, in all clusters that have come home."""
 
     @initialize(count=st.integers(1, 3), limit=st.sampled_from((1, 2, 64)))
     def begin(self, count: int, limit: int) -> None:
@@ -237,6 +241,7 @@ class Cluster(RuleBasedStateMachine):
             return
         try:
             self._come_home()
+            Cluster.compared += compared_by(planning_of(self.world.cluster))
         finally:
             self.world.close()
 
@@ -287,7 +292,12 @@ def _run(examples: int, **more: object) -> None:
 
 @pytest.mark.timeout(0 if EXAMPLES else 120)
 def test_whatever_happens_nothing_is_lost_or_doubled_and_all_ends_well() -> None:
-    _run(EXAMPLES or 40)
+    before, examples = Cluster.compared, EXAMPLES or 40
+    _run(examples)
+
+    print(f"in all: {Cluster.compared}")
+    assert Cluster.compared.passes > before.passes + 10 * examples
+    assert Cluster.compared.differences == before.differences
 
 
 @pytest.mark.parametrize(

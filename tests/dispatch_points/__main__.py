@@ -134,8 +134,9 @@ def main() -> int:
     if not arguments.pairs:
         print_costs(told)
     print_failures(told)
+    print(f"\n{told.compared}")
     print(
-        f"\n{told.cases.total()} cases ({told.idle.total()} of them with a fault that found "
+        f"{told.cases.total()} cases ({told.idle.total()} of them with a fault that found "
         f"nothing to strike at), {len(FAULTS)} faults, {len(scenarios)} scenarios, "
         f"{time.monotonic() - begun:.0f} s; {len(told.failures)} failed"
     )

@@ -23,6 +23,7 @@ from tests.dispatch_points.gates import POLICY, TICK
 from tests.dispatch_points.planting import Fault
 from tests.dispatch_points.scenarios import SCENARIOS, Scenario
 from tests.dispatch_points.world import Grant, Point, PointWorld
+from tests.planning_counts import Compared, compared_by, planning_of
 
 SILENCE = timedelta(hours=1)
 Course = dict[str, list[tuple[int, OperationKind, bool]]]
@@ -48,6 +49,8 @@ class Needs(Struct, frozen=True):
     struck: int
     granted: Grant
     """What all faults together might cost."""
+    compared: Compared
+    """Its plans, with those of all nodes."""
 
 
 def live(scenario: Scenario, plants: tuple[Plant, ...] = ()) -> Needs:
@@ -119,6 +122,7 @@ def _needs(world: PointWorld) -> Needs:
         _course([point.effect for point in world.points]),
         world.struck,
         granted_in_all(world.granted),
+        compared_by(planning_of(world.cluster)),
     )
 
 

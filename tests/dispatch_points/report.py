@@ -11,6 +11,7 @@ from msgspec import Struct
 from tests.dispatch_points.cases import Case
 from tests.dispatch_points.life import Needs, bare
 from tests.dispatch_points.world import Grant
+from tests.planning_counts import Compared
 
 SHOWN_MAX = 40
 """Failures that are printed one by one."""
@@ -31,6 +32,8 @@ class Tally(Struct):
     """The most that a fault may cost by the rules, wherever it struck."""
     cost: dict[str, Grant]
     """The most that it has cost."""
+    compared: Compared = Compared()
+    """Plans with the full ones, in the cases that have not failed: a difference fails its case."""
 
     def add(self, other: "Tally") -> None:
         """Together with those."""
@@ -38,6 +41,7 @@ class Tally(Struct):
         self.idle.update(other.idle)
         self.failures.extend(other.failures)
         self.struck.update(other.struck)
+        self.compared += other.compared
         for mine, theirs in ((self.granted, other.granted), (self.cost, other.cost)):
             for name, grant in theirs.items():
                 mine[name] = most(mine.get(name, Grant()), grant)
@@ -71,6 +75,7 @@ def tally(cases: Iterable[Case]) -> Tally:
         except Exception as error:  # noqa: BLE001 - whatever it is, the case has failed
             told.failures.append((case.name, row, f"{type(error).__name__}: {error}"))
             continue
+        told.compared += needs.compared
         if needs.struck < len(case.plants):
             told.idle[row] += 1
             continue

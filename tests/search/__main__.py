@@ -72,6 +72,7 @@ def report(found: Found) -> str:
             f"a way home from {found.ways_home} places, at most {found.longest_way_home} moves "
             f"long; {found.homes} places are home"
         ),
+        f"{found.compared}; what was kept was right after {found.kept_right} steps",
         f"places with something left of an attempt that is over: {found.leftovers}",
     ]
     if found.circles:

@@ -60,7 +60,7 @@ def moves(rig: Rig, place: Place) -> Iterator[Move]:
     for move in _events(rig, place):
         idle = idle and move.friendly == NEVER
         yield move
-    yield from _time(place, idle=idle)
+    yield from _time(rig, place, idle=idle)
     yield from _shapes(rig, place)
 
 
@@ -84,8 +84,7 @@ def _may_fail(place: Place) -> bool:
 
 
 def _pass(rig: Rig, place: Place) -> Iterator[Move]:
-    state, desired = _state(rig, place), rig.setting.shapes[place.wanted]
-    plan = reconcile(state, desired, place.now)
+    plan = rig.keep_at(place)
     if not plan.actions:
         return
     rig.stand(place)
@@ -302,12 +301,13 @@ def _overdue(rig: Rig, place: Place) -> Iterator[Move]:
         yield Move("what is overdue is judged", rig.leave(), JUDGED)
 
 
-def _time(place: Place, *, idle: bool) -> Iterator[Move]:
+def _time(rig: Rig, place: Place, *, idle: bool) -> Iterator[Move]:
     """Time goes on, though something could happen now: that is a fault, too."""
     ahead = moments(place)
     if not ahead or not (idle or _may_fail(place)):
         return
     to = replace(place, now=ahead[0])
+    rig.go_on(place, to)
     if not idle:
         to = _fault(to)
     for side in place.sides:
@@ -326,7 +326,9 @@ def _shapes(rig: Rig, place: Place) -> Iterator[Move]:
     for wanted in range(len(rig.setting.shapes)):
         if wanted != place.wanted:
             name = ("spec A", "spec B", "nothing")[wanted]
-            yield Move(f"{name} is desired", _fault(replace(place, wanted=wanted)))
+            to = replace(place, wanted=wanted)
+            rig.go_on(place, to)
+            yield Move(f"{name} is desired", _fault(to))
 
 
 def friendly_move(rig: Rig, place: Place) -> Move:

@@ -13,9 +13,17 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from cluster_reconciler.actors.admission import news_of
 from cluster_reconciler.actors.driver import Driver
 from cluster_reconciler.actors.events import ClusterEvent
-from cluster_reconciler.decider import ClusterState, ReconcilePlan, expire, reconcile
+from cluster_reconciler.decider import (
+    ClusterState,
+    IncrementalReconciler,
+    ReconcilePlan,
+    expire,
+    reconcile,
+)
+from cluster_reconciler.decider.observe import refusal
 from cluster_reconciler.executors.attempt import Attempt
 from cluster_reconciler.executors.carrier import Carrier
 from cluster_reconciler.executors.checked_provider import CheckedProvider
@@ -34,6 +42,7 @@ from cluster_reconciler.messages import (
     RunPass,
 )
 from tests.decider_words import T0
+from tests.kept_decisions import keep_the_same, kept_by
 from tests.search.canonical import deadlines
 from tests.search.place import NOTHING, POLICY, Operation, Place, Setting, Side
 from tests.search.provider import SearchProvider, Suspended, ThreadKilled
@@ -67,6 +76,10 @@ class Rig:
         self.driver = Driver(
             setting.shapes[0].shape, POLICY, self.executors, self, check_invariants=True
         )
+        self._anew = IncrementalReconciler()
+        """Sees each place for the first time."""
+        self.kept_right = 0
+        """Steps after which what the driver kept was right."""
         self._listener = Listener(
             observed=self._hear,
             output=lambda *_line: None,
@@ -132,13 +145,11 @@ class Rig:
         """The place after the driver has read this; None: it was refused.  What is folded does
         nothing to the executors: they need not be put there for it."""
         self._stand_driver(place)
-        node = self.driver.state.nodes.get(news.node)
-        self.handle(news)
-        after = self.driver.state.nodes.get(news.node)
-        if after is node:
+        if self._changes_nothing(news):
             return None
+        self.handle(news)
+        after = self.driver.state.nodes[news.node]
         self._read_stale()
-        assert after is not None, f"{news.node}: what is folded removes no node"
         pending = after.pending.id if after.pending is not None else None
         sides = place.sides
         for side in sides:
@@ -224,13 +235,63 @@ class Rig:
     # -- letting real code run --------------------------------------------------------------------
 
     def handle(self, message: object) -> None:
-        """The driver handles one message."""
+        """The driver, which has seen this place before, handles one message."""
+        self._keep()
+        self._handle(message)
+        self._compare()
+
+    def _handle(self, message: object) -> None:
         before = dict(self.driver.state.nodes)
         self.driver.handle(message)
         if isinstance(message, RunPass):
             self._check_awake()
         elif self.driver.state.nodes != before:
             assert self.driver.queued, f"something has changed, and no pass is queued: {message}"
+
+    def _changes_nothing(self, news: ExecutorResult | NodeObserved) -> bool:
+        """What is refused is handled as well, and changes nothing."""
+        node_id, attempt, observation = news_of(news)
+        node = self.driver.state.nodes.get(node_id)
+        if node is not None and node.attempt == attempt and not refusal(node, observation):
+            return False
+        self._handle(news)
+        assert self.driver.state.nodes.get(node_id) is node, f"refused, and folded: {news}"
+        return True
+
+    def go_on(self, place: Place, to: Place) -> None:
+        """Of the driver only the time or its shape is another one there: what it keeps from the one
+        place must be right at the other."""
+        self._stand_driver(place)
+        self._keep()
+        self._now, self.driver.desired = to.now, self.setting.shapes[to.wanted]
+        self._compare()
+
+    def keep_at(self, place: Place) -> ReconcilePlan:
+        """Put the driver at the place, let it see that for the first time, and hold the plan that
+        it would go by to the full one, which is answered."""
+        self._stand_driver(place)
+        planning, state, desired = self.driver.planning, self.driver.state, self.driver.desired
+        plan, difference = planning.decide(state, desired, self._now)
+        assert difference is None, difference
+        return plan
+
+    def _keep(self) -> None:
+        """Decide everything, and keep it: the map of nodes is a new one, of which nothing is kept
+        yet."""
+        self.driver.planning.reconcile(self.driver.state, self.driver.desired, self._now)
+
+    def _compare(self) -> None:
+        """The plan from what is kept, and what is kept then, are those of one who sees the place
+        for the first time."""
+        planning, state, desired = self.driver.planning, self.driver.state, self.driver.desired
+        assert planning.differences == 0, "the pass has gone by the full plan"
+        plan = planning.reconcile(state, desired, self._now)
+        plan_anew = self._anew.reconcile(state, desired, self._now)
+        assert plan == plan_anew, f"a defect: planned is {plan}, and should be {plan_anew}"
+        if not keep_the_same(planning, self._anew):
+            kept, anew = kept_by(planning), kept_by(self._anew)
+            raise AssertionError(f"a defect: kept is {kept}, and should be {anew}")
+        self.kept_right += 1
 
     def _check_awake(self) -> None:
         """After a pass another one is queued, or the driver wakes itself before time alone can

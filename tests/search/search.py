@@ -8,6 +8,16 @@ or doubled result changes anything, or when the driver would not wake in time). 
 `check_world`, and that executors remember no attempt for nothing.  Of all places: a friendly world
 comes home from each (see `ways`).
 
+What the driver keeps from pass to pass (design rule 29).  Putting a driver at a place gives it a
+new map of nodes, at which it forgets everything; so it is let decide there first, and then takes
+the step: a message, time, another shape.  After it the plan that it makes, and what it keeps then
+(`kept_decisions`), must be those of one who sees the place for the first time; and of each place
+the plan of that one must be the full one.  One step at a time is enough: at the empty cluster
+nothing is kept, and whoever keeps at a place what is kept there anew, does so after each step from
+it, and so after every path.  (Here all is decided after every step, and a driver may take several
+before its next pass.  That opens no fewer nodes: it is told of the same changes, a moment that has
+come stays one that has come, and who goes from one shape to another and back meets the same specs.)
+
 What bounds it, and why nothing is lost by it:
 
 - Messages in flight.  Of the results in the mailbox only the one that the node waits for is kept;
@@ -43,6 +53,7 @@ from cluster_reconciler.actors.stepping_oracle import check_world
 from cluster_reconciler.decider import ClusterState
 from cluster_reconciler.messages import NodeAttemptId, NodeStage
 from tests.decider_words import T0
+from tests.planning_counts import Compared, compared_by
 from tests.search.canonical import canonical
 from tests.search.moves import NEVER, is_home, moves
 from tests.search.place import Place, Setting
@@ -85,6 +96,10 @@ class Found(Struct):
     longest_way_home: int = 0
     circles: int = 0
     """Circles of friendly moves that were followed with their times, and left."""
+    kept_right: int = 0
+    """Steps after which what the driver kept was right."""
+    compared: Compared = Compared()
+    """Plans with the full ones; a difference breaks the search."""
     fair: int = 0
     """Places from which the second node became what it should be while each call of the first one
     hung."""
@@ -148,6 +163,8 @@ class Search:
 
     def _measure(self, clocks: tuple[float, float]) -> None:
         self.found.states, self.found.left = len(self._index), len(self.ahead)
+        self.found.kept_right = self.rig.kept_right
+        self.found.compared = compared_by(self.rig.driver.planning)
         self.found.seconds = time.monotonic() - clocks[0]
         self.found.cpu_seconds = time.process_time() - clocks[1]
         self.found.peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
