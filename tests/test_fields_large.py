@@ -2,7 +2,7 @@
 
 The cost is counted in lines of Python that are executed: no other load of the machine changes it.
 A call into C has no lines: its cost is timed, on the processor and of this thread alone, with much
-room.  Finer times are printed by `python -m tests.bench`; 100 000 attempts are stepped by
+room.  Finer times are printed by `cluster-reconciler bench`; 100 000 attempts are stepped by
 `python -m tests.proofs leaks`, and some thousand of them here.
 """
 

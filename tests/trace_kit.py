@@ -15,6 +15,7 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
+from cluster_reconciler.actors.bench.replies import outcome_of, session_of
 from cluster_reconciler.actors.cli.main import main
 from cluster_reconciler.actors.clock import ManualClock
 from cluster_reconciler.actors.driver import Driver
@@ -29,32 +30,14 @@ from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.executors import Executors
 from cluster_reconciler.messages import (
     AttemptIdentity,
-    BootstrapCancelled,
-    BootstrapConvergenceAccepted,
-    BootstrapConvergenceObserved,
-    BootstrapSessionId,
-    BootstrapStarted,
-    CancelBootstrap,
     ClusterShape,
-    CreateLease,
-    DestroyLease,
     Disposition,
     EffectError,
-    EndpointLookup,
     ExecutorResult,
-    LeaseAbsent,
-    LeaseCreated,
-    LeaseDestroyed,
-    LeaseFacts,
-    LocalEndpoint,
-    LookupEndpoint,
     NodeLost,
     NodeObserved,
     OperationId,
-    OperationOutcome,
     PlannedEffect,
-    ProviderKind,
-    ProviderLeaseId,
     SafetyTick,
     StartBootstrap,
     SwactorId,
@@ -64,7 +47,6 @@ from cluster_reconciler.messages import (
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 POLICY = RetryPolicy(jitter=0.0, seed=11)
-ENDPOINT = LocalEndpoint("somewhere")
 
 
 class Said(Struct, frozen=True):
@@ -183,30 +165,6 @@ class Recording:
     def close(self) -> Path:
         self.writer.close()
         return self.path
-
-
-def session_of(start: PlannedEffect) -> BootstrapSessionId:
-    return BootstrapSessionId(start.operation.attempt * 100)
-
-
-def outcome_of(effect: PlannedEffect) -> OperationOutcome:
-    """How it succeeds; what is only looked for is not there."""
-    match effect.command:
-        case CreateLease(adopt_only=True):
-            return LeaseAbsent()
-        case CreateLease():
-            name = ProviderLeaseId(f"lease-{effect.operation.attempt}")
-            return LeaseCreated(LeaseFacts(ProviderKind("memory"), name), ENDPOINT)
-        case LookupEndpoint():
-            return EndpointLookup(ENDPOINT)
-        case StartBootstrap():
-            return BootstrapStarted(session_of(effect))
-        case BootstrapConvergenceObserved():
-            return BootstrapConvergenceAccepted()
-        case CancelBootstrap():
-            return BootstrapCancelled()
-        case DestroyLease():
-            return LeaseDestroyed()
 
 
 def damage_header(path: Path) -> None:

@@ -23,8 +23,8 @@ from cluster_reconciler.messages import ClusterShape
 NODES = (1_000, 10_000, 100_000)
 REPEATED_UP_TO = 10_000
 """With more nodes, what takes long is done once."""
-TRACED_UP_TO = 1_000
-"""What a message costs does not depend on the number; tracing is measured with few nodes."""
+TRACED_MAX = 1_000
+"""What tracing a message costs does not depend on how many nodes there are: it is measured once."""
 GROWTH_FROM = 1_000
 
 Progress = Callable[[str], None]
@@ -46,7 +46,22 @@ def measure(plan: Plan, progress: Progress) -> list[Value]:
     for nodes in plan.nodes:
         size = _Size(nodes, plan, progress)
         values += [value_of(name, nodes, value) for name, value in size.figures()]
-    return values + _growth(values)
+    values += _growth(values)
+    if Measure.TRACE in plan.measures:
+        nodes = min(TRACED_MAX, *plan.nodes)
+        progress(f"{nodes} nodes: a message with and without a trace")
+        values += [value_of(name, nodes, value) for name, value in _traced(nodes, plan.quick)]
+    return values
+
+
+def _traced(nodes: int, quick: bool) -> Figures:
+    cost = trace_cost(nodes, pairs=2 if quick else 5, repairs=10 if quick else 60)
+    yield "untraced", cost.untraced
+    yield "traced", cost.traced
+    yield "traced_to_untraced", cost.traced / cost.untraced
+    yield "trace_bytes", cost.bytes_a_message
+    yield "replayed", cost.replayed
+    yield "read", cost.read
 
 
 def _growth(values: Sequence[Value]) -> list[Value]:
@@ -76,7 +91,6 @@ class _Size:
             Measure.ACTORS: self._actors,
             Measure.REPAIRS: self._repairs,
             Measure.MEMORY: self._memory,
-            Measure.TRACE: self._trace,
         }  # fmt: skip
         yield from self._passes(Measure.PASS in wanted, Measure.PLAN in wanted)
         for step in (steps[one] for one in steps if one in wanted):
@@ -143,14 +157,16 @@ class _Size:
         yield "converge_single_limited", self._least(limited, one_at_a_time=True)[1].driver_seconds
 
     def _actors(self) -> Figures:
-        alone = self._in_batches[1]
         self._say("converges with real actors")
-        times = []
-        for _ in range(self._repeats):
+        with_actors, without = [], []
+        for _ in range(self._repeats):  # In turns: what slows the machine down slows both.
             with quiet():
-                times.append(converge_with_actors(self._unlimited))
-        yield "actors", min(times)
-        yield "actors_to_loop", min(times) / alone.wall_seconds
+                with_actors.append(converge_with_actors(self._unlimited))
+            with quiet():
+                _, work = converge(self._unlimited, one_at_a_time=False)
+                without.append(work.wall_seconds)
+        yield "actors", min(with_actors)
+        yield "actors_to_loop", min(with_actors) / min(without)
 
     def _repairs(self) -> Figures:
         ready = self._in_batches[0]
@@ -171,16 +187,3 @@ class _Size:
         yield "memory_shape", cost.desired
         yield "memory_planner", cost.planner_at_rest
         yield "memory_planner_busy", cost.planner_busy
-
-    def _trace(self) -> Figures:
-        if self._nodes > max(TRACED_UP_TO, self._plan.nodes[0]):
-            return
-        self._say("a message with and without a trace")
-        quick = self._plan.quick
-        cost = trace_cost(self._nodes, pairs=2 if quick else 5, repairs=10 if quick else 60)
-        yield "untraced", cost.untraced
-        yield "traced", cost.traced
-        yield "traced_to_untraced", cost.traced / cost.untraced
-        yield "trace_bytes", cost.bytes_a_message
-        yield "replayed", cost.replayed
-        yield "read", cost.read

@@ -5,16 +5,22 @@ Its shape is a promise: fields are added, none is renamed or removed.
 
 from msgspec import Struct
 
+from cluster_reconciler.actors.bench.comparison import Compared, Missing
 from cluster_reconciler.actors.bench.figures import Value
 from cluster_reconciler.actors.bench.machine import Machine
+from cluster_reconciler.actors.cli.exit_codes import DONE
 
 
 class BenchReport(Struct, frozen=True, tag_field="type", tag="bench"):
     """The one document."""
 
     machine: Machine
-    values: tuple[Value, ...]
-    """In the order in which they were measured."""
     quick: bool
     """Measured with few repeats."""
-    exit_code: int
+    values: tuple[Value, ...]
+    """By number of nodes."""
+    peers: tuple[Compared, ...] = ()
+    """With --peers."""
+    missing_peers: tuple[Missing, ...] = ()
+    """With --peers: those that were not measured."""
+    exit_code: int = DONE
