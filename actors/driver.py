@@ -43,9 +43,9 @@ from cluster_reconciler.decider import (
     RetryPolicy,
     expand_shape,
     expire,
-    observe,
     transitions,
 )
+from cluster_reconciler.decider.observe import fold
 from cluster_reconciler.decider.observe import refusal as observation_refusal
 from cluster_reconciler.decider.plan import ALLOCATED
 from cluster_reconciler.messages import (
@@ -237,7 +237,7 @@ class Driver:
             self._tell(EventKind.REFUSED, node_id, f"{name} refused, {reason}", attempt)
             return
         self._guard.fold(node_id, node, attempt, observation)
-        self._put(node_id, observe(node, observation, self._host.now(), self._retry))
+        self._put(node_id, fold(node, observation, self._host.now(), self._retry))
         self.request_pass()
 
     def _expire_overdue(self) -> None:

@@ -50,8 +50,13 @@ def observe(
     node: ManagedNode, observation: NodeObservation, now: datetime, retry: RetryPolicy
 ) -> ManagedNode:
     """The node after the observation; the same object when it is refused (§7)."""
-    if refusal(node, observation) is not None:
-        return node
+    return node if refusal(node, observation) is not None else fold(node, observation, now, retry)
+
+
+def fold(
+    node: ManagedNode, observation: NodeObservation, now: datetime, retry: RetryPolicy
+) -> ManagedNode:
+    """The node after an observation of which `refusal` has said nothing."""
     match observation:
         case OperationSucceeded(_, outcome):
             assert node.pending is not None, "refusal lets only the pending operation through"

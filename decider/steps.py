@@ -39,11 +39,6 @@ NOTHING = NodeDecision()
 Desired = LogicalNodeSpec | None
 
 
-def is_destroyed(node: ManagedNode) -> bool:
-    """Whether the attempt is gone to the last resource."""
-    return node.record.stage is DESTROYED
-
-
 def due(deadline: datetime | None, now: datetime) -> bool:
     """Whether a deadline is absent or has come; inclusive."""
     return deadline is None or deadline <= now

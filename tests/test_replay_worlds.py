@@ -317,7 +317,7 @@ def test_a_fold_that_draws_by_chance_is_caught(
         seed = policy.seed + next(draws)
         return observe(node, observation, now, msgspec.structs.replace(policy, seed=seed))
 
-    monkeypatch.setattr("cluster_reconciler.actors.driver.observe", drawing)
+    monkeypatch.setattr("cluster_reconciler.actors.driver.fold", drawing)
     run = Recording(tmp_path / "life.jsonl", shape(), RetryPolicy(jitter=1.0, seed=1))
     [create] = run.begin()
     run.fail(create, "sold out")
