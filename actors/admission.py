@@ -26,6 +26,11 @@ from cluster_reconciler.messages import (
 )
 
 
+_WRITER = msgspec.msgpack.Encoder()
+_RESULTS = msgspec.msgpack.Decoder(ExecutorResult)
+_OBSERVATIONS = msgspec.msgpack.Decoder(NodeObserved)
+
+
 def refuse_unknown_providers(shape: ClusterShape, known: Collection[str]) -> None:
     """Raises ShapeError: a group asks for a provider that is not among them."""
     for group in shape.groups:
@@ -73,7 +78,9 @@ def news_of(
     what cannot be written."""
     try:
         # By way of the wire: what cannot be written must not get into the state.
-        checked = msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=type(message))
+        written = _WRITER.encode(message)
+        reader = _RESULTS if isinstance(message, ExecutorResult) else _OBSERVATIONS
+        checked = reader.decode(written)
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{error}") from error
     if isinstance(checked, NodeObserved):

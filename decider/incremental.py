@@ -117,6 +117,8 @@ class IncrementalReconciler:
         for node_id in opened:
             self._decide(node_id, observed, desired, now, actions)
         for gate, queue in self._queues.items():
+            if queue.first() is None:
+                continue
             places = places_of(gate, desired.shape) - self._in_flight[gate]
             while places > 0 and queue.first() is not None:
                 self._act(queue.take(), actions)
