@@ -5,6 +5,7 @@ No time of this machine is held to anything: others use it too.
 """
 
 import sys
+from datetime import timedelta
 
 import pytest
 from msgspec import Struct
@@ -14,12 +15,14 @@ from cluster_reconciler.actors.bench.figures import FIGURES, Measure, Value, val
 from cluster_reconciler.actors.bench.loop import Ready, converge
 from cluster_reconciler.actors.bench.memory import memory_cost, size_of
 from cluster_reconciler.actors.bench.passes import bare_walk, pass_cost
+from cluster_reconciler.actors.bench.production import InstantReplies, Production, pumped
 from cluster_reconciler.actors.bench.repairs import repair_cost
 from cluster_reconciler.actors.bench.replies import shape_of
 from cluster_reconciler.actors.bench.run import Plan, measure
 from cluster_reconciler.actors.bench.stopwatch import percentile, spread
 from cluster_reconciler.actors.bench.tracing import Turn, of_a_message, trace_cost
 from cluster_reconciler.decider import expand_shape, is_converged
+from cluster_reconciler.messages import SafetyTick
 
 pytestmark = pytest.mark.usefixtures("quiet_log")
 
@@ -75,6 +78,35 @@ def test_passes_leave_the_cluster_as_it_was(ready: Ready) -> None:
 def test_one_event_is_measured_on_each_of_several_nodes(ready: Ready) -> None:
     cost = event_cost(ready, events=4)
     assert 0 < cost.median <= cost.slowest_percent
+    assert cost.median < cost.repair
+
+
+def test_a_repair_is_as_many_messages_as_the_table_says(ready: Ready) -> None:
+    # given a ready cluster at rest, whose every effect is replied to at once
+    production = pumped(ready.desired.shape, ready=ready)
+    production.connect(InstantReplies(production.actor.tell))
+    production.actor.tell(SafetyTick())
+    rest(production)
+    production.skip(timedelta(hours=1))
+
+    # when one node is lost, and its backoff passes
+    production.lose(min(ready.state.nodes))
+    messages = rest(production)
+    production.skip(timedelta(hours=1))
+    messages += rest(production)
+    production.close()
+
+    # then the driver handles seventeen messages until it is ready again
+    assert messages == 17
+    assert all(node.record.ready for node in production.driver.state.nodes.values())
+
+
+def rest(production: Production) -> int:
+    """Until nothing is left to handle; how much was."""
+    count = 0
+    while production.actor.pump_one():
+        count += 1
+    return count
 
 
 def test_repairs_come_at_their_pace_and_each_is_counted(ready: Ready) -> None:

@@ -74,6 +74,7 @@ FIGURES = (
            Aim(4, 100_000)),
     Figure("event_p50", Measure.EVENT, "loss told to destroy dispatched, p50", "µs"),
     Figure("event_p99", Measure.EVENT, "loss told to destroy dispatched, p99", "µs"),
+    Figure("repair", Measure.EVENT, "loss told to ready again, 17 messages", "µs"),
     Figure("converge_batches", Measure.CONVERGE, "converge in batches, no limit", "s"),
     Figure("converge_batches_limited", Measure.CONVERGE, "converge in batches, 64 in flight", "s"),
     Figure("converge_single", Measure.CONVERGE, "converge reply by reply, no limit", "s",

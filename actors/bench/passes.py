@@ -20,7 +20,7 @@ EVENTS = 301
 
 
 class PassCost(Struct, frozen=True):
-    """Microseconds, each the median of several runs."""
+    """Microseconds of CPU time, each the median of several runs."""
 
     full: float
     walk: float

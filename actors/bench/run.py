@@ -136,6 +136,7 @@ class _Size:
         cost = event_cost(ready, events=100 if self._plan.quick else 300)
         yield "event_p50", cost.median
         yield "event_p99", cost.slowest_percent
+        yield "repair", cost.repair
 
     def _converging(self) -> Figures:
         work = self._in_batches[1]

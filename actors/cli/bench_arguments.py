@@ -71,7 +71,8 @@ def add_bench(parser: Parser) -> None:
         help="for clusters of so many nodes; default: 1000 10000 100000",
     )  # fmt: skip
     add(
-        "--only", type=_MEASURE, metavar="MEASURE", nargs="+", default=list(MEASURES),
+        "--only", type=_MEASURE, choices=MEASURES, metavar="MEASURE", nargs="+",
+        default=list(MEASURES),
         help="only these measures; default: all",
     )  # fmt: skip
     add("--quick", action="store_true", help="fewer repeats: seconds, and rough figures")
