@@ -91,7 +91,7 @@ class Driver:
         self._providers = providers
         self.desired: ExpandedShape = expand_shape(shape)
         self.state = ClusterState(next_attempt_id=NodeAttemptId(first_attempt), nodes={})
-        self.planning = Planning(always=check_invariants or check_plans)
+        self.planning = Planning(self._differs, always=check_invariants or check_plans)
         self.queued = False
         """One RunPass is in the mailbox."""
         self._missed = False
@@ -179,16 +179,14 @@ class Driver:
     def status(self) -> ClusterStatus:
         """A snapshot for people and programs."""
         warnings = (f"the latest pass failed: {self.defect}",) if self.defect else ()
-        plan = self.planning.latest
         return cluster_status(
             self.state,
             self.desired,
             self._host.now(),
-            held_back=plan.held_back if plan is not None else (),
+            plan=self.planning.latest,
             failures=self.failures,
             requeue_at=self._wake,
-            exhausted=plan is not None and plan.allocator_exhausted,
-            warnings=warnings,
+            warnings=warnings + self.planning.warnings,
         )
 
     def _answer(self, asked: object, reply: "Future[object]") -> None:
@@ -270,10 +268,7 @@ class Driver:
 
     def _plan_and_apply(self) -> None:
         now = self._host.now()
-        plan, difference = self.planning.decide(self.state, self.desired, now)
-        if difference is not None:
-            self._tell(EventKind.WARNING, None, difference)
-            self._guard.differs(difference)
+        plan = self.planning.decide(self.state, self.desired, now)
         self._guard.plan(self.state, self.desired, now, plan)
         wake = plan.requeue_at
         allocating = True
@@ -388,6 +383,10 @@ class Driver:
                 reason = node.retry.last_error or event.text
                 self.failures[node_id] = FailureNote(event.at, node.attempt, reason)
             self._host.happened(event)
+
+    def _differs(self, how: str) -> None:
+        self._tell(EventKind.WARNING, None, how)
+        self._guard.differs(how)
 
     def _tell(
         self,

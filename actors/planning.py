@@ -6,6 +6,7 @@ nothing and writes nothing.  `reconcile` is the definition: where the two differ
 is told with both plans, its plan is the one that counts, and nothing that was kept is used again.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -28,13 +29,15 @@ SHOWN_MAX = 600
 class Planning(IncrementalReconciler):
     """The incremental reconciler of one driver, held to the full one."""
 
-    def __init__(self, *, always: bool = False) -> None:
-        """`always`: compare at every pass, not only after `compare_next`."""
+    def __init__(self, differs: Callable[[str], None], *, always: bool = False) -> None:
+        """`differs` is told of each difference, in words.  `always`: compare at every pass, and all
+        that is answered, not only the pass after `compare_next`."""
         super().__init__()
         self.compared = 0
         """Passes whose plan was compared."""
         self.differences = 0
-        """Those among them where it was another one."""
+        """Answers that were not those of all nodes."""
+        self._differs = differs
         self._always = always
         self._compare = always
         self._latest: ReconcilePlan | None = None
@@ -47,6 +50,14 @@ class Planning(IncrementalReconciler):
             return latest
         return replace(latest, held_back=self.held_back())
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """For the status, to the end: it is our fault, and somebody has to hear of it."""
+        if not self.differences:
+            return ()
+        times = f"{self.differences} of {self.compared} times"
+        return (f"{times} the plan of what changed was not that of all: report it, with the trace",)
+
     def compare_next(self) -> None:
         """Hold the next pass's plan to the full one."""
         self._compare = True
@@ -56,49 +67,59 @@ class Planning(IncrementalReconciler):
         found = super().overdue(observed, now)
         if self._always:
             every = sorted(n for n, node in observed.nodes.items() if is_overdue(node, now))
-            assert found == every, f"a defect: overdue are {every}, found {found}"
+            if found != every:
+                self._differ(f"overdue are {_short(found)}; of all nodes it is {_short(every)}")
+                return every
         return found
 
     def is_converged(self, observed: ClusterState, desired: ExpandedShape) -> bool:
         """See `IncrementalReconciler.is_converged`."""
         found = super().is_converged(observed, desired)
-        if self._always:
-            assert found == is_converged(observed, desired), f"a defect: converged, found {found}"
+        if self._always and found != is_converged(observed, desired):
+            self._differ(f"converged is {found}; of all nodes it is {not found}")
+            return not found
         return found
 
-    def decide(
-        self, state: ClusterState, desired: ExpandedShape, now: datetime
-    ) -> tuple[ReconcilePlan, str | None]:
-        """The plan to go by, and how the incremental one differed from it, if it did."""
-        difference = None
+    def decide(self, state: ClusterState, desired: ExpandedShape, now: datetime) -> ReconcilePlan:
+        """The plan to go by."""
         try:
             plan = self._latest = self.reconcile(state, desired, now)
         except Exception as error:  # noqa: BLE001 - a defect of ours must not end all passes
-            plan, difference = None, f"it raised {error!r}"
-        if plan is None or self._compare:
-            full = reconcile(state, desired, now)
-            self._compare = self._always
-            self.compared += 1
-            difference = difference or _difference(self.latest, full)
-            if difference is not None:
-                self.differences += 1
-                self.forget()
-                difference = f"a defect: the plan of what changed is not that of all: {difference}"
-            plan = self._latest = full
-        return plan, difference
+            plan = None
+            self._differ(f"it raised {error!r}")
+        if plan is not None and not self._compare and not _waits_for_the_past(plan, now):
+            return plan
+        full = reconcile(state, desired, now)
+        self._compare = self._always
+        self.compared += 1
+        if plan is not None and (named := self.latest) != full:
+            self._differ(_difference(named, full))
+        self._latest = full
+        return full
+
+    def _differ(self, how: str) -> None:
+        self.differences += 1
+        self.forget()
+        self._differs(f"a defect: the plan of what changed is not that of all: {how}")
 
 
-def _difference(found: ReconcilePlan | None, full: ReconcilePlan) -> str | None:
+def _waits_for_the_past(plan: ReconcilePlan, now: datetime) -> bool:
+    """So does every plan between a deadline and its judgement, which is the next message; a moment
+    that was kept by mistake would wake the driver again and again."""
+    return not plan.actions and plan.requeue_at is not None and plan.requeue_at <= now
+
+
+def _short(value: object) -> str:
+    return str(value)[:SHOWN_MAX]
+
+
+def _difference(found: ReconcilePlan | None, full: ReconcilePlan) -> str:
     """Both plans, from the first action on that is not the same."""
-    if found == full:
-        return None
     assert found is not None, "a plan was made, and is not there"
     same = 0
     for ours, theirs in zip(found.actions, full.actions, strict=False):
         if ours != theirs:
             break
         same += 1
-    said, meant = (
-        str(replace(plan, actions=plan.actions[same:]))[:SHOWN_MAX] for plan in (found, full)
-    )
+    said, meant = (_short(replace(plan, actions=plan.actions[same:])) for plan in (found, full))
     return f"after {same} equal actions it is {said}; of all nodes it is {meant}"

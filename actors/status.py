@@ -5,7 +5,7 @@ waiting node says what it waits for and until when; the counts add up to the sha
 """
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -16,7 +16,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cluster_reconciler.actors.mailbox_words import one_line
-from cluster_reconciler.decider import ClusterState, ExpandedShape, ManagedNode, ProgressWait
+from cluster_reconciler.decider import (
+    ClusterState,
+    ExpandedShape,
+    ManagedNode,
+    ProgressWait,
+    ReconcilePlan,
+)
 from cluster_reconciler.decider.convergence import is_converged
 from cluster_reconciler.decider.node import is_steady, row_of
 from cluster_reconciler.executors.checked_provider import said
@@ -148,18 +154,19 @@ def cluster_status(
     desired: ExpandedShape,
     now: datetime,
     *,
-    held_back: Collection[LogicalNodeId] = (),
+    plan: ReconcilePlan | None = None,
     failures: Mapping[LogicalNodeId, FailureNote] | None = None,
     requeue_at: datetime | None = None,
-    exhausted: bool = False,
     warnings: tuple[str, ...] = (),
 ) -> ClusterStatus:
     """A snapshot; costs one walk over the nodes.
 
-    `held_back`, `requeue_at`, `exhausted`: what the latest pass left waiting for a place under a
-    limit, when it looks again, and whether it had no attempt id left.
+    `plan`: the latest pass's, for who waits for a place under a limit, and whether it had no
+    attempt id left.  `requeue_at`: when the driver looks again.
     """
-    held, notes = frozenset(held_back), failures or {}
+    held = frozenset(plan.held_back if plan is not None else ())
+    exhausted = plan is not None and plan.allocator_exhausted
+    notes = failures or {}
 
     def status_of(node_id: LogicalNodeId) -> NodeStatus:
         node, spec, note = state.nodes.get(node_id), desired.nodes.get(node_id), notes.get(node_id)

@@ -21,6 +21,7 @@ from datetime import datetime
 from itertools import count
 from typing import Generic, TypeVar
 
+from cluster_reconciler.decider.convergence import is_converged
 from cluster_reconciler.decider.node import is_steady, reconcile_node
 from cluster_reconciler.decider.observe import is_overdue
 from cluster_reconciler.decider.places import Gate, Turn, gate_of, occupied_gate, places_of, turn_of
@@ -141,8 +142,10 @@ class IncrementalReconciler:
         return sorted(n for n in self._open if n in nodes and is_overdue(nodes[n], now))
 
     def is_converged(self, observed: ClusterState, desired: ExpandedShape) -> bool:
-        """What `is_converged` answers; only after a pass over this map and shape."""
+        """What `is_converged` answers; only after a pass over this shape."""
         nodes, specs = observed.nodes, desired.nodes
+        if nodes is not self._nodes:
+            return is_converged(observed, desired)
         if len(nodes) != len(specs) or not self._kept.keys() <= self._open:
             return False
         return all(n in nodes and is_steady(nodes[n], specs[n]) for n in self._open if n in specs)

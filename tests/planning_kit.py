@@ -16,8 +16,8 @@ def plan_by(monkeypatch: pytest.MonkeyPatch, plan: PlanBy) -> None:
 
     def decide(
         self: Planning, state: ClusterState, desired: ExpandedShape, now: datetime
-    ) -> tuple[ReconcilePlan, None]:
+    ) -> ReconcilePlan:
         self._latest = plan(state, desired, now)
-        return self._latest, None
+        return self._latest
 
     monkeypatch.setattr(Planning, "decide", decide)
