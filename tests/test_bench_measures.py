@@ -16,6 +16,7 @@ from cluster_reconciler.actors.bench.loop import Ready, converge
 from cluster_reconciler.actors.bench.memory import memory_cost, size_of
 from cluster_reconciler.actors.bench.passes import bare_walk, pass_cost
 from cluster_reconciler.actors.bench.production import InstantReplies, Production, pumped
+from cluster_reconciler.actors.bench.profile import event_profile
 from cluster_reconciler.actors.bench.repairs import repair_cost
 from cluster_reconciler.actors.bench.replies import shape_of
 from cluster_reconciler.actors.bench.run import Plan, measure
@@ -107,6 +108,16 @@ def rest(production: Production) -> int:
     while production.actor.pump_one():
         count += 1
     return count
+
+
+def test_a_profile_names_what_one_event_calls(ready: Ready) -> None:
+    lines = event_profile(ready, events=3, lines=1_000)
+
+    # Three messages are handled: the loss, and two passes; one effect is submitted
+    calls = {line.function: line.calls for line in lines if line.place.startswith("actors/driver")}
+    assert [calls[name] for name in ("handle", "_run_pass", "submit")] == [3.0, 2.0, 1.0]
+    assert lines == sorted(lines, key=lambda line: -line.own_microseconds)
+    assert len(event_profile(ready, events=1, lines=2)) == 2
 
 
 def test_repairs_come_at_their_pace_and_each_is_counted(ready: Ready) -> None:

@@ -7,6 +7,9 @@ import io
 import os
 import pty
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import msgspec
@@ -17,6 +20,7 @@ from cluster_reconciler.actors.bench import run
 from cluster_reconciler.actors.bench.comparison import Compared, Missing
 from cluster_reconciler.actors.bench.figures import FIGURES, value_of
 from cluster_reconciler.actors.bench.machine import Machine, this_machine
+from cluster_reconciler.actors.bench.profile import ProfileLine
 from cluster_reconciler.actors.cli import bench
 from cluster_reconciler.actors.cli import bench_arguments as arguments
 from cluster_reconciler.actors.cli.bench_report import BenchReport
@@ -212,3 +216,37 @@ def test_the_machine_is_named() -> None:
     machine = this_machine()
     assert machine.cores >= 1
     assert machine.python.startswith(("CPython 3.", "PyPy 3."))
+
+
+def test_ctrl_c_ends_it_at_once_and_without_a_traceback() -> None:
+    # given a bench that has begun with what takes it minutes
+    words = [sys.executable, "-m", "cluster_reconciler.actors", "bench", "--nodes", "1000000"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    begun = process.stderr.readline()
+
+    # when it is interrupted
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=60)
+
+    # then it says nothing more
+    assert (begun, process.returncode, out, errors) == (
+        "1000000 nodes: converges in batches, no limit\n",
+        130,
+        "",
+        "",
+    )
+
+
+def test_a_profile_is_a_table_of_its_own() -> None:
+    lines = (
+        ProfileLine("handle", "actors/driver.py:117", 3.0, 12.34, 150.1),
+        ProfileLine("<method 'get' of 'dict' objects>", "", 21.0, 1.5, 1.5),
+    )
+    report = BenchReport(MACHINE, False, (), profile=lines)
+
+    assert [re.split(r"  +", line) for line in shown(report).splitlines()[1:-1]] == [
+        ["FUNCTION, IN ONE EVENT", "PLACE", "CALLS", "OWN", "WITH CALLED"],
+        ["handle", "actors/driver.py:117", "3.00", "12.3 µs", "150 µs"],
+        ["<method 'get' of 'dict' objects>", "21.0", "1.50 µs", "1.50 µs"],
+    ]

@@ -131,7 +131,7 @@ EXAMPLES = {
     "plan": ("--from", "--exit-code", "--json"),
     "trace": ("--follow", "--summary", "--node", "--attempt", "--operation"),
     "replay": ("--until", "--state", "--node", "--json"),
-    "bench": ("--nodes", "--quick", "--only", "--peers", "--json"),
+    "bench": ("--nodes", "--quick", "--only", "--peers", "--profile", "--json"),
 }
 CODES = {
     "up": "0, 1, 2, 4, 130, 143, 129, 141",

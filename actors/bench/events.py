@@ -34,19 +34,13 @@ class EventCost(Struct, frozen=True):
 
 def event_cost(ready: Ready, *, events: int = EVENTS) -> EventCost:
     """Each node is repaired before the next one is lost."""
-    production, executors = pumped(ready.desired.shape, ready=ready), TakenEffects()
-    production.connect(executors)
-    production.actor.tell(SafetyTick())
-    _rest(production, executors)
-    production.skip(RESTED)
+    production, executors = at_rest(ready)
     dispatched, repaired = [], []
     with quiet():
         for node in spread(ready.state.nodes, events):
-            first = took(lambda: _lose(production, executors, node))  # noqa: B023  # called at once
-            assert isinstance(executors.effects[0].command, DestroyLease), executors.effects
+            first = took(lambda: lose(production, executors, node))  # noqa: B023  # called at once
             dispatched.append(first)
-            repaired.append(first + took(lambda: _repair(production, executors)))
-            production.skip(RESTED)
+            repaired.append(first + took(lambda: repair(production, executors)))
     assert all(node.record.ready for node in production.driver.state.nodes.values())
     production.close()
     return EventCost(
@@ -54,17 +48,32 @@ def event_cost(ready: Ready, *, events: int = EVENTS) -> EventCost:
     )
 
 
-def _lose(production: Production, executors: TakenEffects, node: LogicalNodeId) -> None:
+def at_rest(ready: Ready) -> tuple[Production, TakenEffects]:
+    """A driver that has seen all of that cluster; nothing is left to do."""
+    production, executors = pumped(ready.desired.shape, ready=ready), TakenEffects()
+    production.connect(executors)
+    production.actor.tell(SafetyTick())
+    _rest(production, executors)
+    production.skip(RESTED)
+    _rest(production, executors)
+    return production, executors
+
+
+def lose(production: Production, executors: TakenEffects, node: LogicalNodeId) -> None:
+    """Tell that the node is lost, and handle messages until something is done about it."""
     pump, effects = production.actor.pump_one, executors.effects
     production.lose(node)
     while not effects:
         assert pump(), f"{node} is lost, and nothing is done about it"
+    assert isinstance(effects[0].command, DestroyLease), effects
 
 
-def _repair(production: Production, executors: TakenEffects) -> None:
+def repair(production: Production, executors: TakenEffects) -> None:
+    """All that follows, until the node is ready again, and stable."""
     _rest(production, executors)
     production.skip(RESTED)
     _rest(production, executors)
+    production.clock.skip(RESTED)
 
 
 def _rest(production: Production, executors: TakenEffects) -> None:

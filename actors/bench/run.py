@@ -14,6 +14,7 @@ from cluster_reconciler.actors.bench.figures import Measure, Value, value_of
 from cluster_reconciler.actors.bench.loop import Ready, Work, converge
 from cluster_reconciler.actors.bench.memory import memory_cost
 from cluster_reconciler.actors.bench.passes import pass_cost
+from cluster_reconciler.actors.bench.profile import ProfileLine, event_profile
 from cluster_reconciler.actors.bench.repairs import repair_cost
 from cluster_reconciler.actors.bench.replies import shape_of
 from cluster_reconciler.actors.bench.stopwatch import quiet
@@ -52,6 +53,14 @@ def measure(plan: Plan, progress: Progress) -> list[Value]:
         progress(f"{nodes} nodes: a message with and without a trace")
         values += [value_of(name, nodes, value) for name, value in _traced(nodes, plan.quick)]
     return values
+
+
+def profile(plan: Plan, progress: Progress) -> list[ProfileLine]:
+    """Of one event, with the most nodes that are asked for."""
+    nodes = max(plan.nodes)
+    progress(f"{nodes} nodes: the profile of one event")
+    ready, _ = converge(shape_of(nodes, in_flight=nodes), one_at_a_time=False)
+    return event_profile(ready, events=100 if plan.quick else 300)
 
 
 def _traced(nodes: int, quick: bool) -> Figures:

@@ -25,6 +25,7 @@ examples:
   {PROGRAM} bench
   {PROGRAM} bench --nodes 1000 --quick
   {PROGRAM} bench --only pass plan --nodes 1000 100000
+  {PROGRAM} bench --only event --nodes 100000 --profile
   {PROGRAM} bench --peers --json
 
 exit codes:
@@ -43,6 +44,7 @@ class BenchOptions(argparse.Namespace):
     only: list[str]
     quick: bool
     peers: bool
+    profile: bool
     json: bool
     no_color: bool
 
@@ -79,6 +81,10 @@ def add_bench(parser: Parser) -> None:
     add(
         "--peers", action="store_true",
         help="also the same work on Ray's autoscaler and Dask's SpecCluster, where installed",
+    )  # fmt: skip
+    add(
+        "--profile", action="store_true",
+        help="also where the time of one event goes, with the most nodes",
     )  # fmt: skip
     add("--json", action="store_true", help="one JSON document on stdout")
     add("--no-color", action="store_true", help="no colours; NO_COLOR does it too")

@@ -8,6 +8,7 @@ from msgspec import Struct
 from cluster_reconciler.actors.bench.comparison import Compared, Missing
 from cluster_reconciler.actors.bench.figures import Value
 from cluster_reconciler.actors.bench.machine import Machine
+from cluster_reconciler.actors.bench.profile import ProfileLine
 from cluster_reconciler.actors.cli.exit_codes import DONE
 
 
@@ -23,4 +24,6 @@ class BenchReport(Struct, frozen=True, tag_field="type", tag="bench"):
     """With --peers."""
     missing_peers: tuple[Missing, ...] = ()
     """With --peers: those that were not measured."""
+    profile: tuple[ProfileLine, ...] = ()
+    """With --profile: of one event, with the most nodes."""
     exit_code: int = DONE

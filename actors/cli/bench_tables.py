@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from cluster_reconciler.actors.bench.comparison import Compared
 from cluster_reconciler.actors.bench.figures import FIGURES, Aim, Figure, Value
 from cluster_reconciler.actors.bench.machine import Machine
+from cluster_reconciler.actors.bench.profile import ProfileLine
 from cluster_reconciler.actors.cli.bench_report import BenchReport
 from cluster_reconciler.actors.cli.encoding import as_json
 from cluster_reconciler.actors.cli.output import Output
@@ -23,6 +24,8 @@ PEER_COLUMNS = (
     "PEER", "NODES", "CONVERGE", "OURS", "RATIO", "AIM", "MET", "STEADY", "OURS", "RATIO",
     "OURS, FULL", "RATIO",
 )  # fmt: skip
+
+PROFILE_COLUMNS = ("FUNCTION, IN ONE EVENT", "PLACE", "CALLS", "OWN", "WITH CALLED")
 
 
 def show_report(report: BenchReport, json: bool, output: Output) -> None:
@@ -42,6 +45,8 @@ def show_report(report: BenchReport, json: bool, output: Output) -> None:
     for missing in report.missing_peers:
         why = f"{missing.peer} was not measured: {missing.reason}; it takes {missing.install}"
         output.data(one_line(why))
+    if report.profile:
+        _table(PROFILE_COLUMNS, [_profile_row(line) for line in report.profile], output)
     met = [value.met for value in report.values] + [peer.met for peer in report.peers]
     rough = " (rough: --quick)" if report.quick else ""
     output.data(f"aims: {met.count(True)} met, {met.count(False)} missed{rough}")
@@ -95,6 +100,11 @@ def _peer_row(peer: Compared) -> tuple[str, ...]:
         f"{_shown(peer.ours_full_pass_seconds * 1000)} ms",
         _shown(peer.full_pass_ratio),
     )
+
+
+def _profile_row(line: ProfileLine) -> tuple[str, ...]:
+    times = (f"{_shown(time)} µs" for time in (line.own_microseconds, line.total_microseconds))
+    return one_line(line.function), line.place, _shown(line.calls), *times
 
 
 def _shown(value: float) -> str:
