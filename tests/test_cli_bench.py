@@ -246,7 +246,7 @@ def test_a_profile_is_a_table_of_its_own() -> None:
     report = BenchReport(MACHINE, False, (), profile=lines)
 
     assert [re.split(r"  +", line) for line in shown(report).splitlines()[1:-1]] == [
-        ["FUNCTION, IN ONE EVENT", "PLACE", "CALLS", "OWN", "WITH CALLED"],
+        ["FUNCTION", "PLACE", "CALLS", "OWN", "WITH CALLED"],
         ["handle", "actors/driver.py:117", "3.00", "12.3 µs", "150 µs"],
         ["<method 'get' of 'dict' objects>", "21.0", "1.50 µs", "1.50 µs"],
     ]

@@ -25,7 +25,7 @@ PEER_COLUMNS = (
     "OURS, FULL", "RATIO",
 )  # fmt: skip
 
-PROFILE_COLUMNS = ("FUNCTION, IN ONE EVENT", "PLACE", "CALLS", "OWN", "WITH CALLED")
+PROFILE_COLUMNS = ("FUNCTION", "PLACE", "CALLS", "OWN", "WITH CALLED")
 
 
 def show_report(report: BenchReport, json: bool, output: Output) -> None:
