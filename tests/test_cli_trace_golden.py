@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cluster_reconciler.actors.bench.replies import session_of
 from cluster_reconciler.actors.cli.output import Output
 from cluster_reconciler.actors.cli.trace_document import (
     HeaderEntry,
@@ -35,7 +36,7 @@ from cluster_reconciler.messages import (
     OperationKind,
     UpdateDesired,
 )
-from tests.trace_kit import START, Recording, session_of, trace
+from tests.trace_kit import START, Recording, trace
 
 pytestmark = pytest.mark.usefixtures("utc")
 
