@@ -183,7 +183,7 @@ class Driver:
             self.state,
             self.desired,
             self._host.now(),
-            plan=self.planning.latest,
+            plan=self.planning.named(),
             failures=self.failures,
             requeue_at=self._wake,
             warnings=warnings + self.planning.warnings,

@@ -40,15 +40,8 @@ class Planning(IncrementalReconciler):
         self._differs = differs
         self._always = always
         self._compare = always
-        self._latest: ReconcilePlan | None = None
-
-    @property
-    def latest(self) -> ReconcilePlan | None:
-        """The plan of the latest pass, with the names of all who wait for a place."""
-        latest = self._latest
-        if latest is None or latest.held_back:
-            return latest
-        return replace(latest, held_back=self.held_back())
+        self.latest: ReconcilePlan | None = None
+        """The plan of the latest pass.  It need not name who waits for a place: see `named`."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -57,6 +50,13 @@ class Planning(IncrementalReconciler):
             return ()
         times = f"{self.differences} of {self.compared} times"
         return (f"{times} the plan of what changed was not that of all: report it, with the trace",)
+
+    def named(self) -> ReconcilePlan | None:
+        """The plan of the latest pass, with the names of all who wait for a place."""
+        latest = self.latest
+        if latest is None or latest.held_back or not self.waiting:
+            return latest
+        return replace(latest, held_back=self.held_back())
 
     def compare_next(self) -> None:
         """Hold the next pass's plan to the full one."""
@@ -83,7 +83,7 @@ class Planning(IncrementalReconciler):
     def decide(self, state: ClusterState, desired: ExpandedShape, now: datetime) -> ReconcilePlan:
         """The plan to go by."""
         try:
-            plan = self._latest = self.reconcile(state, desired, now)
+            plan = self.latest = self.reconcile(state, desired, now)
         except Exception as error:  # noqa: BLE001 - a defect of ours must not end all passes
             plan = None
             self._differ(f"it raised {error!r}")
@@ -92,9 +92,9 @@ class Planning(IncrementalReconciler):
         full = reconcile(state, desired, now)
         self._compare = self._always
         self.compared += 1
-        if plan is not None and (named := self.latest) != full:
+        if plan is not None and (named := self.named()) != full:
             self._differ(_difference(named, full))
-        self._latest = full
+        self.latest = full
         return full
 
     def _differ(self, how: str) -> None:

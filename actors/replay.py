@@ -190,11 +190,12 @@ class Replay:
         )
 
     def _unlike_plan(self, line: TraceLine) -> Unlike | None:
-        plan = self._driver.planning.latest
-        if line.plan is None or plan is None:
+        planning = self._driver.planning
+        if line.plan is None or planning.latest is None:
             return unlike_plan(line.plan, None)
         marks = [effect_mark(effect) for effect in self._host.effects]
-        return unlike_plan(line.plan, plan_mark(plan, marks, self._host.woken_at))
+        found = plan_mark(planning.latest, marks, self._host.woken_at, planning.waiting)
+        return unlike_plan(line.plan, found)
 
 
 class _ReplayHost:

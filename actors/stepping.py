@@ -294,7 +294,7 @@ class SteppingCluster:
     @property
     def plan(self) -> ReconcilePlan | None:
         """The latest pass's plan."""
-        return self._driver.planning.latest
+        return self._driver.planning.named()
 
     @property
     def requeue_at(self) -> datetime | None:

@@ -9,7 +9,7 @@ compared here.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
@@ -193,6 +193,11 @@ def _node_mark(node: ManagedNode, checksum: int) -> NodeMark:
     )
 
 
+NAMED_MAX = 64
+"""Of more nodes than this that are held back only the number is kept: a pass must not cost as much
+as there are of them."""
+
+
 class PlanMark(Struct, frozen=True, gc=False, omit_defaults=True):
     """One pass: what it decided, and when it is to be followed by another one."""
 
@@ -206,20 +211,23 @@ class PlanMark(Struct, frozen=True, gc=False, omit_defaults=True):
     observed_generation: int = 0
     held_back: int = 0
     held_back_sum: int = 0
-    """Of their names, where there are any."""
+    """Of their names, where there are any, and few enough to be named for each pass."""
     allocator_exhausted: bool = False
 
 
 def plan_mark(
-    plan: ReconcilePlan, submitted: Sequence[EffectMark], wake_at: datetime | None
+    plan: ReconcilePlan,
+    submitted: Sequence[EffectMark],
+    wake_at: datetime | None,
+    held_back: Collection[LogicalNodeId],
 ) -> PlanMark:
     """The mark of a pass.  `submitted`: its effects in order: an action's effect that is the very
-    one submitted is not encoded for a second time.
+    one submitted is not encoded for a second time.  `held_back`: all of them, in any order.
 
     Raises:
         TypeError: an action holds something that msgspec cannot encode.
     """
-    held_back = plan.held_back
+    named = sorted(held_back) if len(held_back) <= NAMED_MAX else []
     actions_sum, actions = _actions(plan.actions, submitted) if plan.actions else (0, {})
     return PlanMark(
         actions_sum,
@@ -228,7 +236,7 @@ def plan_mark(
         wake_at,
         plan.observed_generation,
         len(held_back),
-        _sum_of(held_back) if held_back else 0,
+        _sum_of(named) if named else 0,
         plan.allocator_exhausted,
     )
 

@@ -114,7 +114,7 @@ class TraceRecording:
             else:
                 fingerprint = state_digest(driver.state, ())
             if type(message) is RunPass and (latest := driver.planning.latest) is not None:
-                plan = plan_mark(latest, submitted, wake_at)
+                plan = plan_mark(latest, submitted, wake_at, driver.planning.waiting)
         except Exception as error:  # noqa: BLE001 - a trace must not harm what it traces
             logger.error("trace: the state after message {} has no digest: {!r}", record, error)
         if raised is not None:

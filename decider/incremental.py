@@ -16,7 +16,7 @@ A queue or heap is never searched: an entry counts only while its decision is th
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import count
 from typing import Generic, TypeVar
@@ -52,9 +52,6 @@ class _Heap(Generic[Key]):
         self._entries: list[tuple[Key, int, LogicalNodeId, NodeDecision]] = []
         self._order = count()
         """Distinct, so that equal keys never make the heap compare what stands behind them."""
-
-    def __iter__(self) -> Iterator[LogicalNodeId]:
-        return (entry[2] for entry in self._entries if self._kept.get(entry[2]) is entry[3])
 
     def put(self, key: Key, node_id: LogicalNodeId, decision: NodeDecision) -> None:
         if len(self._entries) >= 2 * len(self._kept) + STALE_MIN:
@@ -95,7 +92,9 @@ class IncrementalReconciler:
         self._turns: _Heap[datetime] = _Heap(self._kept)
         """By the moment at which the table may answer otherwise."""
         self._queues: defaultdict[Gate, _Heap[Turn]] = defaultdict(lambda: _Heap(self._kept))
-        """Those whose effect waits for a place."""
+        """Those whose effect waits for a place, by the turn of each."""
+        self.waiting: set[LogicalNodeId] = set()
+        """The same, of the latest plan."""
         self._occupied: dict[LogicalNodeId, Gate] = {}
         """Where each pending operation holds its place."""
         self._in_flight: defaultdict[Gate, int] = defaultdict(int)
@@ -122,7 +121,9 @@ class IncrementalReconciler:
                 continue
             places = places_of(gate, desired.shape) - self._in_flight[gate]
             while places > 0 and queue.first() is not None:
-                self._act(queue.take(), actions)
+                node_id = queue.take()
+                self.waiting.remove(node_id)
+                self._act(node_id, actions)
                 places -= 1
         numbered, exhausted = number(actions, observed.next_attempt_id)
         generation, requeue_at = desired.shape.generation, self._alarms.first()
@@ -130,7 +131,7 @@ class IncrementalReconciler:
 
     def held_back(self) -> tuple[LogicalNodeId, ...]:
         """Of the latest plan: sorted, all whose effect waits for a place under a limit."""
-        return tuple(sorted(node_id for queue in self._queues.values() for node_id in queue))
+        return tuple(sorted(self.waiting))
 
     def overdue(self, observed: ClusterState, now: datetime) -> list[LogicalNodeId]:
         """Sorted: all of whom something `is_overdue`."""
@@ -171,6 +172,7 @@ class IncrementalReconciler:
         """Keep what the node decides.  Its action is added, or waits for its turn."""
         node, spec = observed.nodes.get(node_id), desired.nodes.get(node_id)
         self._count(node_id, node)
+        self.waiting.discard(node_id)
         if node is not None:
             decision = reconcile_node(node, spec, now)
         else:
@@ -187,6 +189,7 @@ class IncrementalReconciler:
                 self._act(node_id, actions)
                 return
             self._queues[gate].put(turn_of(node), node_id, decision)
+            self.waiting.add(node_id)
         if node is not None and (turn := next_turn(node, now)) is not None:
             self._turns.put(turn, node_id, decision)
 

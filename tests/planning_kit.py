@@ -17,7 +17,7 @@ def plan_by(monkeypatch: pytest.MonkeyPatch, plan: PlanBy) -> None:
     def decide(
         self: Planning, state: ClusterState, desired: ExpandedShape, now: datetime
     ) -> ReconcilePlan:
-        self._latest = plan(state, desired, now)
-        return self._latest
+        self.latest = plan(state, desired, now)
+        return self.latest
 
     monkeypatch.setattr(Planning, "decide", decide)

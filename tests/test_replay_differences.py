@@ -22,6 +22,7 @@ from cluster_reconciler.actors.trace import (
     TraceLine,
 )
 from cluster_reconciler.actors.trace_marks import (
+    NAMED_MAX,
     PlanMark,
     effect_mark,
     plan_mark,
@@ -58,9 +59,9 @@ def with_node(state: ClusterState, **changes: object) -> ClusterState:
 
 
 def test_what_is_equal_is_no_difference() -> None:
-    plan = plan_mark(ReconcilePlan((Dispatch(EFFECT),), 1, NOW, (OTHER,)), [], NOW)
+    plan = plan_mark(ReconcilePlan((Dispatch(EFFECT),), 1, NOW), [], NOW, [OTHER])
     same = plan_mark(
-        ReconcilePlan((Dispatch(EFFECT),), 1, NOW, (OTHER,)), [effect_mark(EFFECT)], NOW
+        ReconcilePlan((Dispatch(EFFECT),), 1, NOW), [effect_mark(EFFECT)], NOW, {OTHER}
     )
     answers = [SubmitAnswer(ONE, effect=effect_mark(EFFECT).sum)]
     assert [
@@ -167,10 +168,21 @@ def test_a_command_that_differs_is_told_by_its_effect() -> None:
     )
 
 
+def test_of_more_nodes_that_are_held_back_than_can_be_named_the_number_is_kept() -> None:
+    plan = ReconcilePlan((), 1)
+    names = [LogicalNodeId(f"n-{number}") for number in range(NAMED_MAX + 1)]
+
+    few = [plan_mark(plan, [], None, some) for some in (names[1:], set(names[1:]), names[:-1])]
+    many = [plan_mark(plan, [], None, some) for some in (names, {*names[1:], LogicalNodeId("m")})]
+
+    assert few[0] == few[1] != few[2]
+    assert many == [PlanMark(0, observed_generation=1, held_back=NAMED_MAX + 1)] * 2
+
+
 def test_a_plan_of_other_actions_or_without_any_is_told() -> None:
     plan = ReconcilePlan((Dispatch(EFFECT),), 1)
     other = ReconcilePlan((Dispatch(replace(EFFECT, operation=TWO)),), 1)
-    marks = [plan_mark(one, [], None) for one in (plan, other)]
+    marks = [plan_mark(one, [], None, ()) for one in (plan, other)]
     differs, missing = unlike_plan(*marks), unlike_plan(marks[0], None)
     assert differs is not None
     assert (differs.field, differs.reason) == (
