@@ -25,7 +25,6 @@ from cluster_reconciler.messages import (
     ShapeError,
 )
 
-
 _WRITER = msgspec.msgpack.Encoder()
 _RESULTS = msgspec.msgpack.Decoder(ExecutorResult)
 _OBSERVATIONS = msgspec.msgpack.Decoder(NodeObserved)
