@@ -200,12 +200,22 @@ def test_every_figure_is_measured_and_none_without_being_asked_for() -> None:
     said: list[str] = []
     plan = Plan(nodes=(20, 30), quick=True)
 
-    measured = measure(plan, said.append)
+    values = measure(plan, said.append).values
     every = {figure.name for figure in FIGURES}
     # How planning grows is told from a thousand nodes on, and tracing is measured once.
-    assert {value.figure for value in measured} == every - {"plan_growth"}
-    assert {value.nodes for value in measured if value.measure is Measure.TRACE} == {20}
+    assert {value.figure for value in values} == every - {"plan_growth"}
+    assert {value.nodes for value in values if value.measure is Measure.TRACE} == {20}
     assert {line.partition(":")[0] for line in said} == {"20 nodes", "30 nodes"}
 
     alone = Plan(nodes=(20,), measures=frozenset({Measure.PLAN}), quick=True)
-    assert [value.figure for value in measure(alone, said.append)] == ["plan", "full_pass_to_plan"]
+    measured = measure(alone, said.append)
+    assert [value.figure for value in measured.values] == ["plan", "full_pass_to_plan"]
+    assert measured.profile == ()
+
+
+def test_one_event_is_profiled_with_the_most_nodes() -> None:
+    said: list[str] = []
+    plan = Plan((20, 30), frozenset({Measure.PLAN}), quick=True, profile=True)
+
+    assert len(measure(plan, said.append).profile) > 10
+    assert [line for line in said if "profile" in line] == ["30 nodes: the profile of one event"]

@@ -172,7 +172,7 @@ def test_peers_are_compared_with_no_more_nodes_than_they_can_take(
         return [PEERS[0], Missing("other", "other>=3", "not installed")]
 
     monkeypatch.setattr(bench, "compare", compare)
-    monkeypatch.setattr(bench, "measure", lambda _plan, _progress: [])
+    monkeypatch.setattr(bench, "measure", lambda _plan, _progress: run.Measured((), ()))
     for nodes in ("20", "100000"):
         assert main(["bench", "--peers", "--nodes", nodes, "--json"]) == 0
 

@@ -39,28 +39,33 @@ class Plan(Struct, frozen=True):
     measures: frozenset[Measure] = frozenset(Measure)
     quick: bool = False
     """Fewer repeats: the figures are rough."""
+    profile: bool = False
+    """One event too, with the most nodes."""
 
 
-def measure(plan: Plan, progress: Progress) -> list[Value]:
+class Measured(Struct, frozen=True):
+    """What came of it."""
+
+    values: tuple[Value, ...]
     """Every figure that was asked for, for each number of nodes, in that order."""
+    profile: tuple[ProfileLine, ...]
+
+
+def measure(plan: Plan, progress: Progress) -> Measured:
+    """One number of nodes after the other."""
     values: list[Value] = []
+    lines: list[ProfileLine] = []
     for nodes in plan.nodes:
         size = _Size(nodes, plan, progress)
         values += [value_of(name, nodes, value) for name, value in size.figures()]
+        if plan.profile and nodes == max(plan.nodes):
+            lines = size.profile()
     values += _growth(values)
     if Measure.TRACE in plan.measures:
         nodes = min(TRACED_MAX, *plan.nodes)
         progress(f"{nodes} nodes: a message with and without a trace")
         values += [value_of(name, nodes, value) for name, value in _traced(nodes, plan.quick)]
-    return values
-
-
-def profile(plan: Plan, progress: Progress) -> list[ProfileLine]:
-    """Of one event, with the most nodes that are asked for."""
-    nodes = max(plan.nodes)
-    progress(f"{nodes} nodes: the profile of one event")
-    ready, _ = converge(shape_of(nodes, in_flight=nodes), one_at_a_time=False)
-    return event_profile(ready, events=100 if plan.quick else 300)
+    return Measured(tuple(values), tuple(lines))
 
 
 def _traced(nodes: int, quick: bool) -> Figures:
@@ -105,6 +110,12 @@ class _Size:
         for step in (steps[one] for one in steps if one in wanted):
             yield from step()
 
+    def profile(self) -> list[ProfileLine]:
+        """Of one event."""
+        ready = self._in_batches[0]
+        self._say("the profile of one event")
+        return event_profile(ready, events=100 if self._plan.quick else 300)
+
     def _say(self, what: str) -> None:
         self._progress(f"{self._nodes} nodes: {what}")
 
@@ -119,7 +130,7 @@ class _Size:
         for _ in range(self._repeats):
             with quiet():
                 ready, work = converge(shape, one_at_a_time=one_at_a_time)
-            if found is None or work.wall_seconds < found[1].wall_seconds:
+            if found is None or work.driver_seconds < found[1].driver_seconds:
                 found = ready, work
         assert found is not None, "nothing was repeated"
         return found

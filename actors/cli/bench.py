@@ -9,7 +9,7 @@ from loguru import logger
 from cluster_reconciler.actors.bench.comparison import NODES_MAX, Compared, Missing, compare
 from cluster_reconciler.actors.bench.figures import Measure
 from cluster_reconciler.actors.bench.machine import this_machine
-from cluster_reconciler.actors.bench.run import Plan, measure, profile
+from cluster_reconciler.actors.bench.run import Plan, measure
 from cluster_reconciler.actors.cli.bench_arguments import BenchOptions
 from cluster_reconciler.actors.cli.bench_report import BenchReport
 from cluster_reconciler.actors.cli.bench_tables import show_report
@@ -31,15 +31,14 @@ def bench(options: BenchOptions, output: Output) -> int:
 def _measured(options: BenchOptions, output: Output) -> BenchReport:
     machine = this_machine()
     nodes = tuple(sorted(set(options.nodes)))
-    plan = Plan(nodes, frozenset(map(Measure, options.only)), options.quick)
-    values = measure(plan, output.say)
+    plan = Plan(nodes, frozenset(map(Measure, options.only)), options.quick, options.profile)
+    measured = measure(plan, output.say)
     compared = compare(min(NODES_MAX, nodes[-1]), output.say) if options.peers else []
-    lines = profile(plan, output.say) if options.profile else []
     return BenchReport(
         machine,
         plan.quick,
-        tuple(values),
+        measured.values,
         tuple(peer for peer in compared if isinstance(peer, Compared)),
         tuple(peer for peer in compared if isinstance(peer, Missing)),
-        tuple(lines),
+        measured.profile,
     )
