@@ -1,7 +1,8 @@
 """Which layer of proof catches which fault: `python -m tests.planted_faults [FAULT ...]`.
 
 Each fault is one deliberate slip of the product - in the decider, the ledger, the executor's memory
-and the driver - that a person could make and a reader could miss.  Each layer is run with it, in a
+and the driver, and in what is kept from pass to pass (`stale_faults`) - that a person could make
+and a reader could miss.  Each layer is run with it, in a
 process of its own, as its own command runs it; a layer that ends without complaint has not caught
 it.  The layers are also run without any fault, where all of them must be content.
 
@@ -24,6 +25,7 @@ from cluster_reconciler.decider import ManagedNode, steps
 from cluster_reconciler.executors.adoption import Holding
 from cluster_reconciler.executors.ledger import OperationLedger
 from cluster_reconciler.messages import LogicalNodeId, NodeAttemptId, NodeObservation, PlannedEffect
+from tests.stale_faults import STALE_FAULTS
 
 LAYER_MAX = 900.0
 """Seconds; a layer that takes longer has caught nothing, and says so."""
@@ -89,6 +91,12 @@ def fold_the_word_of_old_attempts(put: Put) -> None:
     put(Driver, "_fold", deaf)
 
 
+def _stale(name: str) -> Fault:
+    """One of the slips in what is kept; the others are shown by `test_planning_stale_faults`."""
+    fault = STALE_FAULTS[name]
+    return Fault(fault.place, fault.slip, fault.plant)
+
+
 FAULTS = {
     "decider": Fault(
         "decider/steps.py, holds_nothing",
@@ -110,6 +118,8 @@ FAULTS = {
         "a word of an old attempt is folded into the present one",
         fold_the_word_of_old_attempts,
     ),
+    "kept": _stale("untold join"),
+    "alarm": _stale("overdue"),
 }
 
 
@@ -156,6 +166,7 @@ LAYERS = (
     Layer("search", _module("tests.search", "one", "--faults", "2")),
     Layer("simulation", _module("tests.simulation", "--seeds", "60")),
     Layer("state machine", _pytest("tests/test_state_machine.py")),
+    Layer("safety tick", _module("tests.unwatched_lives")),
 )
 
 

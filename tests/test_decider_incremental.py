@@ -59,18 +59,23 @@ class Watched:
         self.incremental.touch(node_id)
 
     def compare(self, desired: ExpandedShape, seconds: float, next_attempt: int) -> None:
-        """Both at this moment: what is overdue, the plan, whether it is converged; and what is kept
-        then, beside one who sees all this for the first time."""
+        """Both at this moment: the plan, and whether it is converged; and what is kept then, beside
+        one who sees all this for the first time."""
         incremental, now = self.incremental, at(seconds)
         state = ClusterState(0, NodeAttemptId(next_attempt), self.nodes)
-        every = sorted(n for n, node in self.nodes.items() if is_overdue(node, now))
-        assert incremental.overdue(state, now) == every
         plan = incremental.reconcile(state, desired, now)
         assert replace(plan, held_back=incremental.held_back()) == reconcile(state, desired, now)
         anew = IncrementalReconciler()
         assert anew.reconcile(state, desired, now) == plan
         assert kept_by(incremental) == kept_by(anew)
         assert incremental.is_converged(state, desired) == is_converged(state, desired)
+
+    def compare_overdue(self, seconds: float) -> None:
+        """What is overdue.  It opens what has come, and so hides what a plan should have seen: it
+        is not asked before every plan."""
+        now = at(seconds)
+        every = sorted(n for n, node in self.nodes.items() if is_overdue(node, now))
+        assert self.incremental.overdue(ClusterState(nodes=self.nodes), now) == every
 
 
 class WatchedWorld(World):
@@ -92,6 +97,8 @@ class WatchedWorld(World):
         super().take(step, number)
         if self._steps in self._asked:
             self.compare()
+        elif number % 2:
+            self.watched.compare_overdue(self._seconds)
         self._steps += 1
 
     def reconcile(self) -> int:
@@ -104,8 +111,11 @@ class WatchedWorld(World):
 
     def compare(self) -> None:
         assert self.watched.nodes == self.state.nodes
-        seconds = (self.now - at(0)).total_seconds()
-        self.watched.compare(self.desired, seconds, self.state.next_attempt_id)
+        self.watched.compare(self.desired, self._seconds, self.state.next_attempt_id)
+
+    @property
+    def _seconds(self) -> float:
+        return (self.now - at(0)).total_seconds()
 
     def reshape(self, step: Step, number: int) -> None:
         """Another number of nodes on either provider, or another spec, or another limit."""
@@ -181,9 +191,13 @@ class Plan(Struct, frozen=True):
     """A pass, whose actions nobody applies."""
 
 
-Act = Put | Take | Wait | Want | Reload | Plan
+class Judge(Struct, frozen=True):
+    """Somebody asks what is overdue."""
+
+
+Act = Put | Take | Wait | Want | Reload | Judge | Plan
 NODES = st.sampled_from(NAMES)
-COUNTS = st.tuples(st.integers(0, 3), st.integers(0, 3))
+COUNTS = st.sampled_from(((2, 2), (2, 2), (3, 1), (1, 3), (0, 0)))
 LIMITS = st.tuples(st.integers(1, 3), st.integers(1, 2))
 ACTS: st.SearchStrategy[Act] = st.one_of(
     st.builds(Put, NODES, st.integers(0, len(cases()) - 1), st.integers(0, 2)),
@@ -192,6 +206,8 @@ ACTS: st.SearchStrategy[Act] = st.one_of(
     st.builds(Wait, st.sampled_from(MOMENTS)),
     st.builds(Want, COUNTS, st.sampled_from(("", "another command")), LIMITS),
     st.builds(Reload),
+    st.builds(Judge),
+    st.builds(Plan),
     st.builds(Plan),
 )
 
@@ -217,6 +233,8 @@ class MadeStates:
             self._want(act)
         elif isinstance(act, Reload):
             self.watched.nodes = dict(self.watched.nodes)
+        elif isinstance(act, Judge):
+            self.watched.compare_overdue(self.seconds)
         else:
             self.watched.compare(self.desired, self.seconds, next_attempt)
 

@@ -42,11 +42,13 @@ from tests.decider_words import (
     G0,
     POLICY,
     SPEC,
+    answered,
     at,
     bootstrapping,
     creating,
     deleting,
     destroyed,
+    failed,
     fold,
     group,
     new,
@@ -176,6 +178,17 @@ def test_a_node_is_decided_anew_at_the_moment_for_which_it_waits() -> None:
     assert (before, told(life.plan(7))) == ([[], []], [("Restart", G0)])
 
 
+def test_a_node_in_its_backoff_is_decided_anew_when_that_is_over() -> None:
+    refused = answered(creating(), failed("sold out"))
+    life = Life(
+        replace(refused, retry=replace(refused.retry, next_effect_at=at(7))), next_attempt=2
+    )
+
+    plans = [told(life.plan(seconds)) for seconds in (0, 6.9, 7)]
+
+    assert plans == [[], [], [("CreateLease", G0)]]
+
+
 def test_deadlines_that_are_tied_never_compare_nodes_or_decisions() -> None:
     # given names that cannot be compared, and nodes that all wait for the same moment
     class Unordered(str):
@@ -258,6 +271,16 @@ def test_a_new_generation_with_the_same_specs_has_nobody_decided_anew(
     assert decided == []
 
 
+def test_another_spec_for_the_same_slot_is_noticed_without_a_touch() -> None:
+    life = Life(*many(creating(), 2), next_attempt=3)
+    life.plan()
+
+    wanted = shape(group(count=2, command="another"), generation=2)
+    life.desired = expand_shape(wanted, life.desired)
+
+    assert told(life.plan()) == [("BeginDelete", "g-0"), ("BeginDelete", "g-1")]
+
+
 def test_a_slot_that_nobody_wants_any_more_is_noticed_without_a_touch() -> None:
     life = Life(*many(creating(), 2), next_attempt=3)
     life.plan()
@@ -298,8 +321,8 @@ def test_a_node_held_back_is_looked_at_again_when_a_place_is_free() -> None:
     # when the one that is out is gone without an answer of its own
     life.put(fold(life.nodes[G0], NodeLost("gone")))
     still_out = life.plan()
-    failed = life.nodes[G0]
-    life.put(replace(failed, pending=None))
+    over = life.nodes[G0]
+    life.put(replace(over, pending=None))
 
     # then its place goes to the next in turn, and to nobody before
     assert told(still_out) == [("BeginDelete", G0)]

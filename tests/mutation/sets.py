@@ -37,6 +37,7 @@ def _files(package: str, pattern: str, without: str = "") -> tuple[str, ...]:
 
 
 _WALK, _RANDOM = "test_decider_walk.py", "test_decider_random.py"
+_INCREMENTAL = "test_decider_incremental.py"
 _THREADS = "test_executor_threads.py"
 """Its tests wait for what a mutant may never do."""
 _CHECKS = _tests("test_decider_invariants*.py")
@@ -58,9 +59,9 @@ SETS = {
             "test_decider_product.py",
             "test_decider_*.py",
             "test_shape.py",
-            without=(_WALK, _RANDOM),
+            without=(_WALK, _RANDOM, _INCREMENTAL),
         ),
-        second=(f"tests/{_RANDOM}", f"tests/{_WALK}", *_CLUSTERS),
+        second=(f"tests/{_INCREMENTAL}", f"tests/{_RANDOM}", f"tests/{_WALK}", *_CLUSTERS),
         deselect=_DESELECT,
     ),
     "checks": MutationSet(
@@ -83,8 +84,8 @@ SETS = {
         second=(f"tests/{_THREADS}", *_CLUSTERS, "tests/test_checks_catch_planted_faults.py"),
     ),
     "driver": MutationSet(
-        files=("actors/driver.py",),
-        tests=_tests("test_driver*.py", "test_lifecycle_*.py"),
+        files=("actors/driver.py", "actors/planning.py"),
+        tests=_tests("test_driver*.py", "test_planning.py", "test_lifecycle_*.py"),
         second=_tests("test_world_*.py", "test_stepping_kit.py", "test_fields_driver.py"),
     ),
 }

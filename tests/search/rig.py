@@ -271,8 +271,8 @@ class Rig:
         it would go by to the full one, which is answered."""
         self._stand_driver(place)
         planning, state, desired = self.driver.planning, self.driver.state, self.driver.desired
-        plan, difference = planning.decide(state, desired, self._now)
-        assert difference is None, difference
+        plan = planning.decide(state, desired, self._now)
+        assert planning.differences == 0, "this place's own plan is not the full one"
         return plan
 
     def _keep(self) -> None:
