@@ -24,6 +24,7 @@ class Kept(Struct, frozen=True):
     alarms: frozenset[tuple[datetime, LogicalNodeId]]
     turns: frozenset[tuple[datetime, LogicalNodeId]]
     queues: dict[Gate, frozenset[tuple[Turn, LogicalNodeId]]]
+    waiting: frozenset[LogicalNodeId]
     occupied: dict[LogicalNodeId, Gate]
     in_flight: dict[Gate, int]
 
@@ -37,6 +38,7 @@ def kept_by(incremental: IncrementalReconciler) -> Kept:
         alarms=_entries(incremental._alarms),
         turns=_entries(incremental._turns),
         queues={gate: entries for gate, entries in waiting.items() if entries},
+        waiting=frozenset(incremental.waiting),
         occupied=dict(incremental._occupied),
         in_flight=_in_flight(incremental),
     )
@@ -47,6 +49,7 @@ def keep_the_same(one: IncrementalReconciler, other: IncrementalReconciler) -> b
     return (
         one._kept == other._kept
         and one._open == other._open
+        and one.waiting == other.waiting
         and one._occupied == other._occupied
         and _are_equal(one._alarms, other._alarms)
         and _are_equal(one._turns, other._turns)

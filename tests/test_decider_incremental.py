@@ -6,6 +6,7 @@ all, put and taken away at will.  What is kept is compared as well: a decision t
 yet is wrong already.
 """
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
@@ -17,6 +18,7 @@ from cluster_reconciler.decider import (
     IncrementalReconciler,
     ManagedNode,
     expand_shape,
+    incremental,
     is_converged,
     is_overdue,
     reconcile,
@@ -38,6 +40,8 @@ from tests.test_decider_random import STEPS
 
 ASKED = st.sets(st.integers(0, 119))
 """After which steps the incremental one is asked as well; a pass may come to nothing."""
+CLEARED_OUT = st.sampled_from((incremental.STALE_MIN, 1, -4))
+"""How soon a heap is cleared out; below 0: at nearly every change."""
 FIRST_ATTEMPTS = st.sampled_from((1, 1, ATTEMPT_ID_MAX - 1, ATTEMPT_ID_MAX - 4))
 """The last ones leave a few attempts, or one."""
 
@@ -61,14 +65,14 @@ class Watched:
     def compare(self, desired: ExpandedShape, seconds: float, next_attempt: int) -> None:
         """Both at this moment: the plan, and whether it is converged; and what is kept then, beside
         one who sees all this for the first time."""
-        incremental, now = self.incremental, at(seconds)
+        ours, now = self.incremental, at(seconds)
         state = ClusterState(0, NodeAttemptId(next_attempt), self.nodes)
-        plan = incremental.reconcile(state, desired, now)
-        assert replace(plan, held_back=incremental.held_back()) == reconcile(state, desired, now)
+        plan = ours.reconcile(state, desired, now)
+        assert replace(plan, held_back=ours.held_back()) == reconcile(state, desired, now)
         anew = IncrementalReconciler()
         assert anew.reconcile(state, desired, now) == plan
-        assert kept_by(incremental) == kept_by(anew)
-        assert incremental.is_converged(state, desired) == is_converged(state, desired)
+        assert kept_by(ours) == kept_by(anew)
+        assert ours.is_converged(state, desired) == is_converged(state, desired)
 
     def compare_overdue(self, seconds: float) -> None:
         """What is overdue.  It opens what has come, and so hides what a plan should have seen: it
@@ -138,13 +142,15 @@ class WatchedWorld(World):
 
 
 @settings(max_examples=250)
-@given(st.lists(STEPS, min_size=15, max_size=120), ASKED, FIRST_ATTEMPTS)
+@given(st.lists(STEPS, min_size=15, max_size=120), ASKED, FIRST_ATTEMPTS, CLEARED_OUT)
 def test_on_every_trace_the_incremental_plan_is_the_full_one(
-    trace: Trace, asked: set[int], first_attempt: int
+    trace: Trace, asked: set[int], first_attempt: int, stale_min: int
 ) -> None:
-    world = WatchedWorld(asked, first_attempt)
-    world.run(trace)
-    world.compare()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(incremental, "STALE_MIN", stale_min)
+        world = WatchedWorld(asked, first_attempt)
+        world.run(trace)
+        world.compare()
 
 
 # -- any state at all -----------------------------------------------------------------------------
@@ -276,11 +282,13 @@ def made(act: Put) -> ManagedNode:
 
 
 @settings(max_examples=300)
-@given(st.lists(ACTS, min_size=10, max_size=60), FIRST_ATTEMPTS)
+@given(st.lists(ACTS, min_size=10, max_size=60), FIRST_ATTEMPTS, CLEARED_OUT)
 def test_whatever_state_nodes_are_put_in_the_incremental_plan_is_the_full_one(
-    acts: list[Act], next_attempt: int
+    acts: list[Act], next_attempt: int, stale_min: int
 ) -> None:
-    states = MadeStates()
-    for act in acts:
-        states.take(act, next_attempt)
-    states.take(Plan(), next_attempt)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(incremental, "STALE_MIN", stale_min)
+        states = MadeStates()
+        for act in acts:
+            states.take(act, next_attempt)
+        states.take(Plan(), next_attempt)

@@ -4,6 +4,7 @@ Each test puts a few nodes in a state that it names, asks for a plan, lets one t
 again.  That all of it together is the full plan, `test_decider_incremental` shows.
 """
 
+import heapq
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -398,22 +399,45 @@ def test_one_event_among_a_thousand_nodes_has_one_node_decided(
     assert decided == [G0, G0, G0]
 
 
-def test_what_is_believed_no_more_does_not_pile_up() -> None:
+def test_what_is_overdue_among_a_thousand_nodes_has_nobody_else_decided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # given a thousand creates that are out, of which one is due before the others
+    life = Life(*many(creating(), 1_000), next_attempt=1_001)
+    pending = life.nodes[G0].pending
+    assert pending is not None
+    life.put(replace(life.nodes[G0], pending=replace(pending, deadline=at(60))))
+    life.plan()
+
+    # when it is asked for just before, and at its moment
+    with decisions(monkeypatch) as decided:
+        found = [life.incremental.overdue(life.state, at(seconds)) for seconds in (59.9, 60)]
+        life.incremental.reconcile(life.state, life.desired, at(60))
+
+    assert (found, decided) == ([[], [G0]], [G0])
+
+
+def test_what_is_believed_no_more_does_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     # given ten nodes that wait, and one of them that is repaired ten thousand times, each time with
     # a moment that lies farther ahead
     life = Life(*many(creating(), 10), next_attempt=11)
+    cleared: list[int] = []
+    monkeypatch.setattr(heapq, "heapify", lambda entries: cleared.append(len(entries)))
     longest = 0
     for second in range(10_000):
-        node = replace(creating(), cancel_deadline=at(50_000 + second))
-        pending = node.pending
-        assert pending is not None
-        life.put(replace(node, pending=replace(pending, deadline=at(60_000 + second))))
+        repaired = creating()
+        assert repaired.pending is not None
+        deadline = at(60_000 + second)
+        life.put(replace(repaired, pending=replace(repaired.pending, deadline=deadline)))
         life.incremental.reconcile(life.state, life.desired, at(second / 100))
-        heaps = (life.incremental._alarms, life.incremental._turns)
-        longest = max(longest, *(len(heap._entries) for heap in heaps))
+        longest = max(longest, len(life.incremental._alarms._entries))
 
-    # then the heaps hold no more than they may: what is kept twice over, and a few
-    assert longest <= 2 * 10 + incremental.STALE_MIN
+    # then the heap holds twice what is kept, and a few; it is cleared out when it has come to that,
+    # and not before, and whoever waited still does
+    most = 2 * 10 + incremental.STALE_MIN
+    assert longest == most
+    assert cleared == [9] * (10_000 // (most - 9))
+    assert life.plan(100).requeue_at == at(120)
 
 
 def test_a_queue_for_places_does_not_pile_up_either() -> None:
