@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from cluster_reconciler.actors.events import EventKind
-from tests import test_decider_incremental_pitfalls
+from tests import test_decider_incremental_pitfalls, test_decider_incremental_places
 from tests.decider_world import Step
 from tests.dispatch_points.cases import singles
 from tests.planning_counts import planning_of
@@ -47,9 +47,10 @@ DIFFERS = "a defect: the plan of what changed is not that of all: "
 
 def pitfalls() -> None:
     """The unit tests, pitfall by pitfall."""
-    for name, test in vars(test_decider_incremental_pitfalls).items():
-        if name.startswith("test_") and not inspect.signature(test).parameters:
-            test()
+    for module in (test_decider_incremental_pitfalls, test_decider_incremental_places):
+        for name, test in vars(module).items():
+            if name.startswith("test_") and not inspect.signature(test).parameters:
+                test()
 
 
 def traces() -> None:
