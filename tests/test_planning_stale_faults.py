@@ -140,7 +140,7 @@ def test_a_stale_decision_is_caught(
 ) -> None:
     STALE_FAULTS[fault].plant(monkeypatch.setattr)
 
-    with pytest.raises(Exception) as caught:  # noqa: B017, PT011 - each proof objects in its way
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - each proof objects in its way
         proof()
     print(f"{type(caught.value).__name__}: {str(caught.value)[:300]}")
 
