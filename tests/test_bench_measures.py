@@ -71,7 +71,7 @@ def test_the_bare_walk_looks_at_every_node(ready: Ready) -> None:
 def test_passes_leave_the_cluster_as_it_was(ready: Ready) -> None:
     before = dict(ready.state.nodes)
 
-    cost = pass_cost(ready, passes=2, events=3)
+    cost = pass_cost(ready, turns=2)
     assert min(cost.full, cost.walk, cost.after_one_event) > 0
     assert ready.state.nodes == before
 

@@ -139,9 +139,9 @@ class _Size:
         """Both are measured where one is wanted: the one is told as a multiple of the other."""
         if not full and not after_one_event:
             return
-        ready, quick = self._in_batches[0], self._plan.quick
+        ready = self._in_batches[0]
         self._say("full pass, planning after one event")
-        cost = pass_cost(ready, passes=5 if quick else 11, events=51 if quick else 301)
+        cost = pass_cost(ready, turns=11 if self._repeats == 1 else 101)
         if full:
             yield "full_pass", cost.full / self._nodes
             yield "bare_walk", cost.walk / self._nodes
