@@ -3,8 +3,6 @@
 It measures nothing, and keeps nothing.
 """
 
-from datetime import timedelta
-
 from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.messages import (
     BootstrapCancelled,
@@ -43,7 +41,6 @@ PROVIDER = ProviderKind("memory")
 ENDPOINT = LocalEndpoint("somewhere")
 POLICY = RetryPolicy(seed=1)
 GROUPS_MAX = 50
-LONG = timedelta(days=1)
 
 
 def shape_of(nodes: int, *, in_flight: int | None = None) -> ClusterShape:
