@@ -119,8 +119,9 @@ def test_releasing_takes_no_place_of_those_who_acquire() -> None:
 def test_one_event_among_a_thousand_nodes_has_one_node_decided(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # given a thousand nodes, of which half are ready and the others wait
-    life = Life(*many(ready(), 500), *many(creating(), 1_000)[500:], next_attempt=1_001)
+    # given a thousand nodes, of which half are ready and the others wait, for a moment far ahead
+    waiting = replace(creating(), cancel_deadline=at(9_000))
+    life = Life(*many(ready(), 500), *many(waiting, 1_000)[500:], next_attempt=1_001)
     life.plan(1)
 
     # when one is lost, is to be deleted, and is
