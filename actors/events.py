@@ -78,7 +78,9 @@ def node_events(
         return [_begun(node_id, old, new, at)]
     if new.record is old.record and new.intent is old.intent and new.retry is old.retry:
         return []
-    told = [*_turns(old, new), *_failures(old, new, at), *_progress(old, new)]
+    told = [*_failures(old, new, at), *_progress(old, new)]
+    if new.intent is not old.intent or new.record.stage is not old.record.stage:
+        told[:0] = _turns(old, new)
     return [ClusterEvent(at, kind, node_id, new.attempt, text) for kind, text in told]
 
 

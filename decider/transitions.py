@@ -58,18 +58,18 @@ def refusal(state: ClusterState, action: NodeAction) -> str | None:
     )
     if node.attempt != expected:
         return f"{action.node} is at attempt {node.attempt}, the plan meant attempt {expected}"
+    if isinstance(action, Dispatch):
+        return _dispatch_refusal(node, action.effect)
     return _node_refusal(state, node, action)
 
 
 def _node_refusal(
     state: ClusterState,
     node: ManagedNode,
-    action: BeginDelete | MarkDestroyed | Restart | Reap | Dispatch,
+    action: BeginDelete | MarkDestroyed | Restart | Reap,
 ) -> str | None:
     destroyed = node.record.stage is DESTROYED
     match action:
-        case Dispatch(effect):
-            return _dispatch_refusal(node, effect)
         case BeginDelete():
             return None if node.intent is ACTIVE else f"{action.node} is deleting"
         case MarkDestroyed():
