@@ -117,6 +117,28 @@ def test_without_a_fault_every_tick_compares_one_pass_and_says_nothing() -> None
     assert warnings(cluster) == []
 
 
+@pytest.mark.parametrize("what", ["reconcile", "is_overdue", "is_converged"])
+def test_between_two_ticks_nobody_asks_all_nodes(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given a driver that would notice if all its nodes were asked
+    def asked(*_given: object) -> None:
+        raise RuntimeError(f"{what} was asked of all nodes")
+
+    monkeypatch.setattr(f"cluster_reconciler.actors.planning.{what}", asked)
+    cluster = production(2, safety_tick=None)
+
+    # when creates go out, one is answered, and what is out then expires and is tried again
+    [first, _second] = cluster.drive()
+    cluster.succeed(first, LEASED)
+    [_start] = cluster.drive()
+    again = cluster.advance(130)
+
+    # then each pass is made of what has changed alone
+    assert [type(effect.command).__name__ for effect in again] == ["StartBootstrap", "CreateLease"]
+    assert warnings(cluster) == []
+
+
 def test_the_tick_finds_a_stale_decision_tells_it_once_and_goes_by_the_full_plan() -> None:
     # given a driver whose reconciler is not told that the lease has come
     with pytest.MonkeyPatch.context() as patch:
