@@ -30,6 +30,8 @@ from tests.stale_faults import STALE_FAULTS
 LAYER_MAX = 900.0
 """Seconds; a layer that takes longer has caught nothing, and says so."""
 OUTPUT_MAX = 160
+WRONG = ("Error", "Broken", "BROKEN", "a defect: ")
+"""What stands in a line that says what is wrong."""
 
 
 Put = Callable[[object, str, object], None]
@@ -209,8 +211,9 @@ def verdict_of(layer: Layer, fault: str | None) -> Verdict:
 
 def objection_in(output: str) -> str:
     """The first line that names what is wrong; the last one if none does."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    wrong = (line for line in lines if "Error" in line or "Broken" in line)
+    every = [line.strip() for line in output.splitlines() if line.strip()]
+    lines = [line for line in every if not line.startswith(">")]  # The source, as pytest shows it.
+    wrong = (line for line in lines if any(word in line for word in WRONG))
     return next(wrong, lines[-1] if lines else "")[:OUTPUT_MAX]
 
 
