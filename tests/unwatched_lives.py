@@ -115,6 +115,9 @@ def main() -> int:
         world = life()
         compared = compared_by(planning_of(world.cluster))
         print(f"{life.__name__}: {compared}")
+        differing = (e.text for e in world.cluster.events if e.text.startswith("a defect: "))
+        if compared.differences:
+            print(next(differing))
         good = good and compared.differences == 0 and world.cluster.converged
     return 0 if good else 1
 

@@ -83,9 +83,14 @@ SETS = {
         ),
         second=(f"tests/{_THREADS}", *_CLUSTERS, "tests/test_checks_catch_planted_faults.py"),
     ),
+    "planning": MutationSet(
+        files=("actors/planning.py",),
+        tests=_tests("test_planning_answers.py", "test_planning.py"),
+        second=_tests("test_driver*.py", "test_fields_driver.py", "test_fields_status.py"),
+    ),
     "driver": MutationSet(
-        files=("actors/driver.py", "actors/planning.py"),
-        tests=_tests("test_driver*.py", "test_planning.py", "test_lifecycle_*.py"),
+        files=("actors/driver.py",),
+        tests=_tests("test_driver*.py", "test_lifecycle_*.py"),
         second=_tests("test_world_*.py", "test_stepping_kit.py", "test_fields_driver.py"),
     ),
 }
