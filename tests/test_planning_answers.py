@@ -50,18 +50,19 @@ def test_before_any_pass_there_is_no_plan() -> None:
 def test_both_plans_are_told_from_the_first_action_that_is_not_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # given three slots to be filled, and an incremental plan that has forgotten the second one
-    asked = Asked(count=3)
+    # given four slots to be filled, and an incremental plan with the last one in the second's place
+    asked = Asked(count=4)
     full = reconcile(asked.state, asked.desired, T0)
-    first, second, third = full.actions
-    answer(monkeypatch, "reconcile", replace(full, actions=(first, third)))
+    first, second, third, last = full.actions
+    answer(monkeypatch, "reconcile", replace(full, actions=(first, last, third)))
 
     asked.planning.compare_next()
     plan = asked.decide()
 
     # then the full one counts, and of each so much is told as a line can bear
     said, meant = (
-        str(replace(full, actions=rest))[:SHOWN_MAX] for rest in ((third,), (second, third))
+        str(replace(full, actions=rest))[:SHOWN_MAX]
+        for rest in ((last, third), (second, third, last))
     )
     assert len(meant) == SHOWN_MAX
     assert (plan, asked.planning.latest) == (full, full)
