@@ -17,6 +17,7 @@ OF_PROGRAM = f"--help, --version or --completion, or a verb ({VERBS})"
 OF_VALIDATE = "--help, --json, --against or --strict"
 OF_TRACE = "--help, --node, --attempt, --operation, --follow, --summary, --json or --no-color"
 TIME = "a time such as 500ms, 90s, 10m or 1h"
+MEASURES = "pass, plan, event, converge, actors, repairs, memory, trace"
 SHELLS = "bash, zsh, fish, tcsh, powershell"
 
 WRONG = [
@@ -33,7 +34,11 @@ WRONG = [
     ),
     ("--version=3", "--version: expected no value, found '3'"),
     ("--completion", f"--completion: expected one of the shells {SHELLS}, found nothing"),
-    ("--completion ksh", f"--completion: expected one of the shells {SHELLS}, found 'ksh'"),
+    (
+        "--completion bahs",
+        f"--completion: expected one of the shells {SHELLS}, found 'bahs': did you mean 'bash'?",
+    ),
+    ("--completion cmd", f"--completion: expected one of the shells {SHELLS}, found 'cmd'"),
     ("validate", "validate: FILE is missing|expected a shape in TOML, YAML or JSON"),
     ("up --once", "up: FILE is missing|expected the shape, in TOML, YAML or JSON"),
     ("plan", "plan: NEW is missing|expected the shape to come, in TOML, YAML or JSON"),
@@ -47,6 +52,15 @@ WRONG = [
         "trace a b",
         "trace: one word too many, 'b'|expected cluster-reconciler trace LOG, and options",
     ),
+    (
+        "bench 1000",
+        "bench: one word too many, '1000'|expected cluster-reconciler bench, and options",
+    ),
+    (
+        "bench --only pas",
+        f"bench --only: expected one of the measures {MEASURES}, found 'pas': did you mean 'pass'?",
+    ),
+    ("bench --only 1000", f"bench --only: expected one of the measures {MEASURES}, found '1000'"),
     (
         "validate a --aginst=b",
         f"unknown option '--aginst' of validate: did you mean '--against'?|expected {OF_VALIDATE}",
@@ -100,7 +114,10 @@ def test_with_json_the_same_is_one_document_wherever_json_stands(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     documents = []
-    for words in ("--json pln", "pln --json", "plan --json", "trace a --attempt x --json"):
+    for words in (
+        *("--json pln", "pln --json", "plan --json", "trace a --attempt x --json"),
+        *("bench --only pas --json", "bench --json --onyl pass"),
+    ):
         assert main(words.split()) == 2
         out, errors = capsys.readouterr()
         fault = msgspec.json.decode(out, type=UsageFault)
@@ -113,6 +130,8 @@ def test_with_json_the_same_is_one_document_wherever_json_stands(
         (None, "plan", program),
         ("plan", None, "cluster-reconciler plan --help"),
         ("trace", None, "cluster-reconciler trace --help"),
+        ("bench", "pass", "cluster-reconciler bench --help"),
+        ("bench", "--only", "cluster-reconciler bench --help"),
     ]
 
 

@@ -232,7 +232,7 @@ _NODE = Kind("the name of a node, such as worker-1", _named)
 _ATTEMPT = Kind("an attempt number, whole and 1 or more", _attempt)
 _SEQUENCE = Kind("the number of a message, whole and 0 or more", _sequence)
 _OPERATION = Kind("an operation such as op(3,1) or 3,1", _operation)
-_SHELL = Kind(f"one of the shells {', '.join(SHELLS)}", _shell)
+_SHELL = Kind(f"one of the shells {', '.join(SHELLS)}", _shell, SHELLS)
 
 
 def make_parser() -> Parser:

@@ -62,7 +62,7 @@ def _measure(text: str) -> str:
 
 
 _NODES = Kind(f"a number of nodes, from 1 to {NODES_MAX}", _nodes)
-_MEASURE = Kind(f"one of the measures {', '.join(MEASURES)}", _measure)
+_MEASURE = Kind(f"one of the measures {', '.join(MEASURES)}", _measure, MEASURES)
 
 
 def add_bench(parser: Parser) -> None:

@@ -37,7 +37,7 @@ class UsageFault(Struct, frozen=True, tag_field="type", tag="usage"):
     verb: str | None = None
     """None: there is none, or no known one."""
     nearest: str | None = None
-    """The known verb or option that was probably meant."""
+    """The known verb, option or choice that was probably meant."""
     exit_code: int = INVALID
 
     def __str__(self) -> str:
@@ -60,13 +60,25 @@ class TextAsked(Exception):
         self.text = text
 
 
+class _Refused(argparse.ArgumentTypeError):
+    """A value that an option does not take."""
+
+    def __init__(self, message: str, near: str | None) -> None:
+        super().__init__(message)
+        self.near = near
+
+
 class Kind(Generic[T]):
     """What an option takes: `expected` in words, and how to read it."""
 
-    def __init__(self, expected: str, read: Callable[[str], T]) -> None:
-        """`read` raises ValueError, with the reason if there is more to say than `expected`."""
+    def __init__(
+        self, expected: str, read: Callable[[str], T], choices: Sequence[str] = ()
+    ) -> None:
+        """`read` raises ValueError, with the reason if there is more to say than `expected`.
+        `choices`: all that it takes, if that is a few words; who mistypes one is told which."""
         self.expected = expected
         self._read = read
+        self._choices = choices
 
     def __call__(self, text: str) -> T:
         """Called by the parser; raises its error."""
@@ -74,8 +86,9 @@ class Kind(Generic[T]):
             return self._read(text)
         except ValueError as error:
             why = f" ({error})" if str(error) else ""
-            raise argparse.ArgumentTypeError(
-                f"expected {self.expected}, found {shown(text)}{why}"
+            near = nearest(text, self._choices)
+            raise _Refused(
+                f"expected {self.expected}, found {shown(text)}{why}{_meant(near)}", near
             ) from None
 
 
@@ -157,7 +170,9 @@ class Parser(argparse.ArgumentParser):
             )
         if message.startswith("expected ") and ", found " not in message:
             return self._wrong(f"{place}: expected {self._expected(name)}, found nothing")
-        return self._wrong(f"{place}: {printable(message)}")
+        # The parser makes its own error of the one that `Kind` raises.
+        near = error.__context__.near if isinstance(error.__context__, _Refused) else None
+        return self._wrong(f"{place}: {printable(message)}", near=near)
 
     def _expected(self, name: str) -> str:
         for action in self._actions:
@@ -193,12 +208,10 @@ class Parser(argparse.ArgumentParser):
         return self._wrong(f"unknown option {shown(name)}{of_verb}{_meant(near)}", expected, near)
 
     def _too_many(self, word: str) -> WrongUsage:
-        usage = " ".join(
-            str(action.metavar) for action in self._actions if not action.option_strings
-        )
+        names = (str(action.metavar) for action in self._actions if not action.option_strings)
         return self._wrong(
             f"{self.verb}: one word too many, {shown(word)}",
-            f"{self.prog} {usage}, and options",
+            f"{' '.join((self.prog, *names))}, and options",
         )
 
     def _wrong(self, what: str, expected: str | None = None, near: str | None = None) -> WrongUsage:
