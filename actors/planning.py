@@ -1,5 +1,4 @@
-"""A pass's plan, from what has changed; and, now and then, whether that is the plan of all (design
-rule 29).
+"""A pass's plan, from what has changed; and, now and then, whether that is the plan of all.
 
 Rules for what may live here: it asks `decider`'s two ways to a plan, and compares.  It applies
 nothing and writes nothing.  `reconcile` is the definition: where the two differ, a defect of ours
@@ -31,7 +30,7 @@ class Planning(IncrementalReconciler):
 
     def __init__(self, differs: Callable[[str], None], *, always: bool = False) -> None:
         """`differs` is told of each difference, in words.  `always`: compare at every pass, and all
-        that is answered, not only the pass after `compare_next`."""
+        that is answered; else the pass after `compare_next` alone."""
         super().__init__()
         self.compared = 0
         """Passes whose plan was compared."""
@@ -48,15 +47,17 @@ class Planning(IncrementalReconciler):
         """For the status, to the end: it is our fault, and somebody has to hear of it."""
         if not self.differences:
             return ()
-        times = f"{self.differences} of {self.compared} times"
+        times = f"{self.differences} times"
         return (f"{times} the plan of what changed was not that of all: report it, with the trace",)
 
     def named(self) -> ReconcilePlan | None:
         """The plan of the latest pass, with the names of all who wait for a place."""
-        latest = self.latest
-        if latest is None or latest.held_back or not self.waiting:
-            return latest
-        return replace(latest, held_back=self.held_back())
+        return None if self.latest is None else self._with_names(self.latest)
+
+    def _with_names(self, plan: ReconcilePlan) -> ReconcilePlan:
+        if plan.held_back or not self.waiting:
+            return plan
+        return replace(plan, held_back=self.held_back())
 
     def compare_next(self) -> None:
         """Hold the next pass's plan to the full one."""
@@ -87,12 +88,12 @@ class Planning(IncrementalReconciler):
         except Exception as error:  # noqa: BLE001 - a defect of ours must not end all passes
             plan = None
             self._differ(f"it raised {error!r}")
-        if plan is not None and not self._compare and not _waits_for_the_past(plan, now):
+        if plan is not None and not self._compare:
             return plan
         full = reconcile(state, desired, now)
         self._compare = self._always
         self.compared += 1
-        if plan is not None and (named := self.named()) != full:
+        if plan is not None and (named := self._with_names(plan)) != full:
             self._differ(_difference(named, full))
         self.latest = full
         return full
@@ -103,19 +104,12 @@ class Planning(IncrementalReconciler):
         self._differs(f"a defect: the plan of what changed is not that of all: {how}")
 
 
-def _waits_for_the_past(plan: ReconcilePlan, now: datetime) -> bool:
-    """So does every plan between a deadline and its judgement, which is the next message; a moment
-    that was kept by mistake would wake the driver again and again."""
-    return not plan.actions and plan.requeue_at is not None and plan.requeue_at <= now
-
-
 def _short(value: object) -> str:
     return str(value)[:SHOWN_MAX]
 
 
-def _difference(found: ReconcilePlan | None, full: ReconcilePlan) -> str:
+def _difference(found: ReconcilePlan, full: ReconcilePlan) -> str:
     """Both plans, from the first action on that is not the same."""
-    assert found is not None, "a plan was made, and is not there"
     same = 0
     for ours, theirs in zip(found.actions, full.actions, strict=False):
         if ours != theirs:

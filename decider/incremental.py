@@ -26,16 +26,14 @@ from cluster_reconciler.decider.node import is_steady, reconcile_node
 from cluster_reconciler.decider.observe import is_overdue
 from cluster_reconciler.decider.places import Gate, Turn, gate_of, occupied_gate, places_of, turn_of
 from cluster_reconciler.decider.plan import (
-    UNASSIGNED,
     ExpandedShape,
-    Insert,
     NodeAction,
     NodeDecision,
     ReconcilePlan,
 )
 from cluster_reconciler.decider.reconcile import number
 from cluster_reconciler.decider.state import ClusterState, ManagedNode
-from cluster_reconciler.decider.steps import NOTHING, next_turn
+from cluster_reconciler.decider.steps import NOTHING, insert, next_turn
 from cluster_reconciler.messages import LogicalNodeId
 
 Key = TypeVar("Key", datetime, Turn)
@@ -176,7 +174,7 @@ class IncrementalReconciler:
         if node is not None:
             decision = reconcile_node(node, spec, now)
         else:
-            decision = NOTHING if spec is None else NodeDecision(Insert(UNASSIGNED, spec))
+            decision = NOTHING if spec is None else insert(spec)
         if decision is NOTHING:
             self._kept.pop(node_id, None)
             return

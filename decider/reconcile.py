@@ -20,7 +20,6 @@ from cluster_reconciler.decider.node import is_steady, reconcile_node
 from cluster_reconciler.decider.places import Gate, Turn, gate_of, occupied_gate, places_of, turn_of
 from cluster_reconciler.decider.plan import (
     ALLOCATED,
-    UNASSIGNED,
     ExpandedShape,
     Insert,
     NodeAction,
@@ -29,7 +28,7 @@ from cluster_reconciler.decider.plan import (
     expand_shape,
 )
 from cluster_reconciler.decider.state import ATTEMPT_ID_MAX, ClusterState
-from cluster_reconciler.decider.steps import ACTIVE
+from cluster_reconciler.decider.steps import ACTIVE, insert
 from cluster_reconciler.messages import ClusterShape, LogicalNodeId, NodeAttemptId
 
 _NODE = attrgetter("node")
@@ -63,7 +62,7 @@ def _decisions(
         node = nodes.get(node_id)
         if node is None:
             missing += 1
-            decisions.append(NodeDecision(Insert(UNASSIGNED, spec)))
+            decisions.append(insert(spec))
         elif (
             # `is_steady` without the call, which costs more than all that it asks; most nodes of
             # most passes end here.

@@ -10,6 +10,7 @@ from cluster_reconciler.decider.plan import (
     UNASSIGNED,
     BeginDelete,
     Dispatch,
+    Insert,
     MarkDestroyed,
     NodeDecision,
     Reap,
@@ -117,6 +118,11 @@ def _session_of(node: ManagedNode) -> BootstrapSessionSpec:
         boot=record.desired.boot,
         swarm_join=record.desired.swarm_join,
     )
+
+
+def insert(desired: LogicalNodeSpec) -> NodeDecision:
+    """A slot that is desired and empty gets its first attempt; `reconcile` allocates its id."""
+    return NodeDecision(Insert(UNASSIGNED, desired))
 
 
 def reap(node: ManagedNode, _desired: Desired, _now: datetime) -> NodeDecision:

@@ -113,34 +113,6 @@ def test_whether_it_is_converged_is_asked_of_all_where_all_is_compared(
     assert asked.told == [f"{DIFFERS}converged is {not converged}; of all nodes it is {converged}"]
 
 
-@pytest.mark.parametrize(
-    ("nodes", "compared"),
-    [
-        pytest.param(many(ready(), 2), 0, id="nothing is waited for"),
-        pytest.param(many(creating(), 2), 1, id="it waits for what is over"),
-        pytest.param((*many(creating(), 1), many(new(), 2)[1]), 0, id="there is something to do"),
-    ],
-)
-def test_a_plan_that_waits_for_the_past_alone_is_compared(
-    nodes: tuple[ManagedNode, ...], compared: int
-) -> None:
-    asked = Asked(*nodes)
-
-    asked.decide(121)
-
-    assert (asked.planning.compared, asked.told) == (compared, [])
-
-
-def test_a_wait_that_ends_now_is_in_the_past_and_one_that_is_ahead_is_not() -> None:
-    asked = Asked(creating())
-    counts = []
-    for seconds in (119.9, 120):
-        asked.decide(seconds)
-        counts.append(asked.planning.compared)
-
-    assert counts == [0, 1]
-
-
 def test_an_exception_of_it_is_told_and_the_plan_is_the_full_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -8,7 +8,7 @@ or doubled result changes anything, or when the driver would not wake in time). 
 `check_world`, and that executors remember no attempt for nothing.  Of all places: a friendly world
 comes home from each (see `ways`).
 
-What the driver keeps from pass to pass (design rule 29).  Putting a driver at a place gives it a
+What the driver keeps from pass to pass (`decider/incremental.py`).  Putting a driver at a place gives it a
 new map of nodes, at which it forgets everything; so it is let decide there first, and then takes
 the step: a message, time, another shape.  After it the plan that it makes, and what it keeps then
 (`kept_decisions`), must be those of one who sees the place for the first time; and of each place
