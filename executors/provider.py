@@ -74,7 +74,7 @@ class Stream(StrEnum):
     STDERR = auto()
 
 
-class BootstrapContext(Struct, frozen=True, gc=False):
+class BootstrapContext(Struct, frozen=True):
     """What a bootstrap session gets beside its spec.  All its callables may be called from any
     thread, never block and never raise.  A node may join by itself, with `ticket`, or by the
     provider's word: `report(SwactorJoined(session_id, swactor_id))`."""
