@@ -7,9 +7,10 @@ sense: what it answers follows from what it was told, in that order, and from th
 Theory of operation.  A decision reads the node's value, its spec, and the moments that the value
 holds.  It is kept until one of them is another: the owner of the state says which values it has put
 (`touch`), a new shape is compared spec by spec (by identity: `expand_shape` keeps equal ones), and
-a heap tells which moments have come.  Two more are open again at the next pass: a node whose action
-was in the plan (the action may have been found stale), and, among those that wait for a place under
-a limit, the ones whose turn it is: they stand in a queue for each gate, with their decisions.
+a heap tells which moments have come.  Two more kinds are open again at the next pass: a node whose
+action was in the plan (the action may have been found stale), and, among those that wait for a
+place under a limit, the ones whose turn it is: they stand in a queue for each gate, with their
+decisions.
 
 A queue or heap is never searched: an entry counts only while its decision is the one that is kept.
 """
@@ -33,7 +34,7 @@ from cluster_reconciler.decider.plan import (
 )
 from cluster_reconciler.decider.reconcile import number
 from cluster_reconciler.decider.state import ClusterState, ManagedNode
-from cluster_reconciler.decider.steps import NOTHING, insert, next_turn
+from cluster_reconciler.decider.steps import NOTHING, insert, next_moment
 from cluster_reconciler.messages import LogicalNodeId
 
 Key = TypeVar("Key", datetime, Turn)
@@ -87,7 +88,7 @@ class IncrementalReconciler:
         """The latest decision of each node that is not steady, and of each empty slot."""
         self._alarms: _Heap[datetime] = _Heap(self._kept)
         """By `requeue_at`.  One that is overdue stays until the node is decided anew."""
-        self._turns: _Heap[datetime] = _Heap(self._kept)
+        self._moments: _Heap[datetime] = _Heap(self._kept)
         """By the moment at which the table may answer otherwise."""
         self._queues: defaultdict[Gate, _Heap[Turn]] = defaultdict(lambda: _Heap(self._kept))
         """Those whose effect waits for a place, by the turn of each."""
@@ -108,8 +109,8 @@ class IncrementalReconciler:
         would cost as much as there are of them.  See `held_back`."""
         if observed.nodes is not self._nodes or desired is not self._desired:
             self._open_what_is_new(observed, desired)
-        while (turn := self._turns.first()) is not None and turn <= now:
-            self._open.add(self._turns.take())
+        while (moment := self._moments.first()) is not None and moment <= now:
+            self._open.add(self._moments.take())
         opened, self._open = self._open, set()
         actions: list[NodeAction] = []
         for node_id in opened:
@@ -188,8 +189,8 @@ class IncrementalReconciler:
                 return
             self._queues[gate].put(turn_of(node), node_id, decision)
             self.waiting.add(node_id)
-        if node is not None and (turn := next_turn(node, now)) is not None:
-            self._turns.put(turn, node_id, decision)
+        if node is not None and (moment := next_moment(node, now)) is not None:
+            self._moments.put(moment, node_id, decision)
 
     def _act(self, node_id: LogicalNodeId, actions: list[NodeAction]) -> None:
         """Its action is in the plan; should it be found stale, the node must decide anew."""

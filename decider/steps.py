@@ -75,14 +75,14 @@ def cancel_gave_way(node: ManagedNode, now: datetime) -> bool:
     )
 
 
-def next_turn(node: ManagedNode, now: datetime) -> datetime | None:
+def next_moment(node: ManagedNode, now: datetime) -> datetime | None:
     """The earliest moment ahead that a row asks for: until then, and while node and spec are the
     same, the table answers the same."""
-    retry, turn = node.retry, None
+    retry, earliest = node.retry, None
     for moment in (retry.next_effect_at, retry.restart_at, node.cancel_deadline):
-        if moment is not None and moment > now and (turn is None or moment < turn):
-            turn = moment
-    return turn
+        if moment is not None and moment > now and (earliest is None or moment < earliest):
+            earliest = moment
+    return earliest
 
 
 # -- what the rows answer -------------------------------------------------------------------------

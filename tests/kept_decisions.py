@@ -36,7 +36,7 @@ def kept_by(incremental: IncrementalReconciler) -> Kept:
         decisions=dict(incremental._kept),
         open=frozenset(incremental._open),
         alarms=_entries(incremental._alarms),
-        turns=_entries(incremental._turns),
+        turns=_entries(incremental._moments),
         queues={gate: entries for gate, entries in waiting.items() if entries},
         waiting=frozenset(incremental.waiting),
         occupied=dict(incremental._occupied),
@@ -52,7 +52,7 @@ def keep_the_same(one: IncrementalReconciler, other: IncrementalReconciler) -> b
         and one.waiting == other.waiting
         and one._occupied == other._occupied
         and _are_equal(one._alarms, other._alarms)
-        and _are_equal(one._turns, other._turns)
+        and _are_equal(one._moments, other._moments)
         and _in_flight(one) == _in_flight(other)
         and all(
             _are_equal(one._queues[gate], other._queues[gate])

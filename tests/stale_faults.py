@@ -66,10 +66,10 @@ def a_cancel_that_gives_way_is_no_turn(put: Put) -> None:
 
 
 def _leave_out(put: Put, moments: Callable[[ManagedNode], tuple[datetime | None, ...]]) -> None:
-    def next_turn(node: ManagedNode, now: datetime) -> datetime | None:
+    def next_moment(node: ManagedNode, now: datetime) -> datetime | None:
         return min((m for m in moments(node) if m is not None and m > now), default=None)
 
-    put(incremental, "next_turn", next_turn)
+    put(incremental, "next_moment", next_moment)
 
 
 def what_was_planned_is_taken_for_done(put: Put) -> None:
@@ -154,12 +154,12 @@ STALE_FAULTS = {
         a_join_is_not_told,
     ),
     "backoff": StaleFault(
-        "decider/steps.py, next_turn",
+        "decider/steps.py, next_moment",
         "the end of a backoff is no moment at which a kept decision is made anew",
         a_backoff_is_no_turn,
     ),
     "cancel deadline": StaleFault(
-        "decider/steps.py, next_turn",
+        "decider/steps.py, next_moment",
         "the deadline of a cancel is no moment at which a kept decision is made anew",
         a_cancel_that_gives_way_is_no_turn,
     ),
