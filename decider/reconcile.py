@@ -102,16 +102,16 @@ def _admit(
     if not contenders:
         return admitted, []
     held_back: list[LogicalNodeId] = []
-    in_flight = _in_flight(observed)
+    occupied = in_flight(observed)
     for gate, turns in contenders.items():
-        places = max(places_of(gate, shape) - in_flight.get(gate, 0), 0)
+        places = max(places_of(gate, shape) - occupied.get(gate, 0), 0)
         turns.sort(key=lambda contender: contender[0])
         admitted.extend(action for _, action in turns[:places])
         held_back.extend(action.node for _, action in turns[places:])
     return admitted, held_back
 
 
-def _in_flight(observed: ClusterState) -> dict[Gate, int]:
+def in_flight(observed: ClusterState) -> dict[Gate, int]:
     """How many operations are pending, by where they count."""
     counts: dict[Gate, int] = {}
     for node in observed.nodes.values():
