@@ -5,8 +5,27 @@ from datetime import datetime
 import pytest
 from msgspec.structs import replace
 
-from cluster_reconciler.decider import ManagedNode, expire, is_overdue
-from tests.decider_words import POLICY, at, bootstrapping, creating, leased, looking_up, new, ready
+from cluster_reconciler.decider import (
+    ClusterState,
+    IncrementalReconciler,
+    ManagedNode,
+    expand_shape,
+    expire,
+    is_overdue,
+)
+from tests.decider_words import (
+    G0,
+    POLICY,
+    at,
+    bootstrapping,
+    creating,
+    group,
+    leased,
+    looking_up,
+    new,
+    ready,
+    shape,
+)
 
 
 def without_session(node: ManagedNode) -> ManagedNode:
@@ -33,3 +52,20 @@ def test_it_is_so_when_there_is_something_to_judge(
 ) -> None:
     assert is_overdue(node, now) is overdue
     assert (expire(node, now, POLICY) is not node) is overdue
+
+
+@pytest.mark.parametrize("told_since", [False, True])
+@pytest.mark.parametrize(("node", "moment"), [(creating(), 120), (bootstrapping(), 600)])
+def test_the_incremental_reconciler_names_it_from_its_moment_on(
+    node: ManagedNode, moment: int, told_since: bool
+) -> None:
+    # given a node that was decided, and maybe touched since
+    state, incremental = ClusterState(nodes={G0: node}), IncrementalReconciler()
+    incremental.reconcile(state, expand_shape(shape(group())), at(0))
+    if told_since:
+        incremental.touch(G0)
+
+    found = [incremental.overdue(state, at(seconds)) for seconds in (moment - 1, moment, moment)]
+
+    # then it is named as long as nobody judges it
+    assert found == [[], [G0], [G0]]
