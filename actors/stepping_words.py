@@ -132,14 +132,16 @@ def bootstrapping(c: SteppingCluster) -> None:
     """A lease with an endpoint, and session 41 running."""
     [create] = c.drive()
     [start] = answer(c, create, LEASED)
-    assert answer(c, start, BootstrapStarted(SESSION)) == []
+    after_start = answer(c, start, BootstrapStarted(SESSION))
+    assert after_start == []
 
 
 def ready(c: SteppingCluster) -> None:
     """All the way to a converged cluster."""
     bootstrapping(c)
     [hand_over] = seen(c, JOINED)
-    assert answer(c, hand_over, BootstrapConvergenceAccepted()) == []
+    after_hand_over = answer(c, hand_over, BootstrapConvergenceAccepted())
+    assert after_hand_over == []
     assert c.converged
 
 
