@@ -10,13 +10,12 @@ from importlib import metadata
 
 import pytest
 
+from cluster_reconciler.actors.bench.comparison import Compared, Missing
 from cluster_reconciler.actors.bench.peers import (
     PEERS,
     TRIAL_NODES,
-    Cluster,
-    MissingPeer,
     Peer,
-    PeerResult,
+    Side,
     measure_peers,
 )
 from cluster_reconciler.actors.bench.peers_ours import OurCluster
@@ -53,16 +52,16 @@ class Script:
     def __init__(self, theirs: list[float], ours: list[float]) -> None:
         self.said: list[str] = []
         self._theirs: Iterator[float] = iter([0.0, *theirs])  # The trial's comes first.
-        self._ours = iter(ours)
+        self._ours = list(ours)
 
     def begin(self, nodes: int) -> Scripted:
         return Scripted(self.said, f"theirs of {nodes}", next(self._theirs))
 
     def ours(self, nodes: int) -> Scripted:
-        return Scripted(self.said, f"ours of {nodes}", next(self._ours))
+        return Scripted(self.said, f"ours of {nodes}", self._ours.pop(0))
 
 
-def cannot_begin(nodes: int) -> Cluster:
+def cannot_begin(nodes: int) -> Side:
     raise ImportError(f"no name 'Reconciler', asked for {nodes}")
 
 
@@ -72,9 +71,9 @@ def known_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "version", lambda n: "1.2.3" if n == THERE else real(n))
 
 
-def measure(*some: Peer, script: Script) -> tuple[list[PeerResult | MissingPeer], list[str]]:
+def measure(*some: Peer, script: Script) -> tuple[list[Compared | Missing], list[str]]:
     heard: list[str] = []
-    return measure_peers(50, heard.append, peers=some, ours=script.ours), heard
+    return list(measure_peers(50, heard.append, peers=some, ours=script.ours)), heard
 
 
 def test_what_counts_is_the_median_of_the_turns() -> None:
@@ -83,14 +82,20 @@ def test_what_counts_is_the_median_of_the_turns() -> None:
     found, heard = measure(Peer(THERE, "m>=1", script.begin), script=script)
 
     assert found == [
-        PeerResult(
-            THERE,
-            "1.2.3",
+        Compared(
+            peer=THERE,
+            version="1.2.3",
+            nodes=50,
             converge_seconds=7.0,
-            steady_seconds=0.7,
             ours_converge_seconds=2.0,
+            converge_ratio=7.0 / 2.0,
+            steady_seconds=0.7,
             ours_steady_seconds=0.2,
+            steady_ratio=0.7 / 0.2,
             ours_full_pass_seconds=0.4,
+            full_pass_ratio=0.7 / 0.4,
+            aim=None,
+            met=None,
         )
     ]
     assert heard == [f"msgspec 1.2.3: turn {turn} of 3, 50 nodes" for turn in (1, 2, 3)]
@@ -119,14 +124,14 @@ def test_a_peer_that_is_not_there_or_not_to_be_used_is_missing_and_the_others_ar
     found, heard = measure(absent, changed, good, script=script)
 
     assert found[:2] == [
-        MissingPeer("no-such-peer-of-ours", "no-such-peer-of-ours>=2", "not installed"),
-        MissingPeer(
+        Missing("no-such-peer-of-ours", "no-such-peer-of-ours>=2", "not installed"),
+        Missing(
             THERE,
             "m>=1",
             "1.2.3 is unusable: ImportError(\"no name 'Reconciler', asked for 3\")",
         ),
     ]
-    assert isinstance(found[2], PeerResult)
+    assert isinstance(found[2], Compared)
     assert len(heard) == 3
 
 
@@ -142,14 +147,14 @@ def test_a_peer_that_breaks_in_its_trial_is_closed() -> None:
     )
 
     reason = "1.2.3 is unusable: RuntimeError('it has changed')"
-    assert found == [MissingPeer(THERE, "m>=1", reason)]
+    assert found == [Missing(THERE, "m>=1", reason)]
     assert script.said == ["theirs converges", "theirs ends"]
 
 
 def test_a_defect_of_ours_is_not_told_as_a_missing_peer() -> None:
     script = Script(theirs=[1.0], ours=[])  # Ours cannot begin.
 
-    with pytest.raises(StopIteration):
+    with pytest.raises(IndexError):
         measure(Peer(THERE, "m>=1", script.begin), script=script)
 
     assert script.said[-1] == "theirs of 50 ends"
@@ -178,7 +183,7 @@ def test_our_steady_pass_looks_at_what_changed_and_our_full_pass_at_every_node()
     assert ours.full_pass() > 0
     assert (planning.compared, planning.differences) == (before + 1, 0)
     assert ours.loop.driver.state == state
-    assert ours.loop.effects == []
+    assert ours.loop.executors.effects == []
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
@@ -189,7 +194,7 @@ def test_a_peer_that_is_installed_does_the_work_and_leaves_nothing(peer: Peer) -
 
     [found] = measure_peers(20, lambda _text: None, peers=(peer,))
 
-    assert isinstance(found, PeerResult), found
+    assert isinstance(found, Compared), found
     assert min(found.converge_seconds, found.steady_seconds) > 0
     assert threading.active_count() == before
     assert logging.getLogger(peer.name).level == log_level

@@ -80,7 +80,7 @@ def test_each_figure_is_a_line_with_its_aim_and_whether_it_is_met() -> None:
             *("at least 300 with 10000", "met"),
         ],
         ["converge reply by reply, no limit", "s", "0.091", "-", "at most 1 with 10000"],
-        ["state of a node, ready", "B", "1053", "-", "at most 1200", "met"],
+        ["state of a node, ready", "B", "1053", "-", "at most 1200 with 1000 or more", "met"],
         ["aims: 2 met, 1 missed"],
     ]
 
@@ -172,7 +172,7 @@ def test_peers_are_compared_with_no_more_nodes_than_they_can_take(
         return [PEERS[0], Missing("other", "other>=3", "not installed")]
 
     monkeypatch.setattr(bench, "compare", compare)
-    monkeypatch.setattr(bench, "measure", lambda _plan, _progress: run.Measured((), ()))
+    monkeypatch.setattr(bench, "measure", lambda _wanted, _progress: iter(()))
     for nodes in ("20", "100000"):
         assert main(["bench", "--peers", "--nodes", nodes, "--json"]) == 0
 
@@ -218,24 +218,41 @@ def test_the_machine_is_named() -> None:
     assert machine.python.startswith(("CPython 3.", "PyPy 3."))
 
 
-def test_ctrl_c_ends_it_at_once_and_without_a_traceback() -> None:
-    # given a bench that has begun with what takes it minutes
-    words = [sys.executable, "-m", "cluster_reconciler.actors", "bench", "--nodes", "1000000"]
+def interrupted_at(line: str, *options: str) -> tuple[int, list[str], str]:
+    """`bench`, interrupted as it says that, while what follows takes it minutes: its exit code,
+    stdout, and what it said after that."""
+    words = [sys.executable, "-m", "cluster_reconciler.actors", "bench", *options]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    begun = process.stderr.readline()
-
-    # when it is interrupted
+    while process.stderr.readline().rstrip("\n") != line:
+        assert process.poll() is None, "it has ended, and has not said so"
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=60)
+    return process.returncode, out.splitlines(), errors
 
-    # then it says nothing more
-    assert (begun, process.returncode, out, errors) == (
-        "1000000 nodes: converges in batches, no limit\n",
-        130,
-        "",
-        "",
+
+BEGINS = "1000000 nodes: converges in batches, no limit"
+
+
+def test_ctrl_c_before_anything_is_measured_ends_it_without_a_word() -> None:
+    assert interrupted_at(BEGINS, "--nodes", "1000000") == (130, [], "")
+
+
+def test_ctrl_c_shows_what_has_been_measured_until_then() -> None:
+    code, out, errors = interrupted_at(
+        BEGINS, "--only", "memory", "--quick", "--nodes", "1000000", "20"
     )
+    figures = [figure.words for figure in FIGURES if figure.measure == "memory"]
+    shown = [re.split("  +", line)[0] for line in out[1:]]
+    assert shown == ["FIGURE", *figures, "aims: 0 met, 0 missed (rough: --quick)"]
+    assert re.split("  +", out[1]) == ["FIGURE", "UNIT", "20 NODES", "AIM", "MET"]
+    assert (code, errors) == (130, "interrupted: what was not measured yet is left out\n")
+
+
+def test_ctrl_c_prints_no_document_that_a_program_would_take_for_the_whole() -> None:
+    assert interrupted_at(
+        BEGINS, "--only", "memory", "--quick", "--json", "--nodes", "1000000", "20"
+    ) == (130, [], "")
 
 
 def test_a_profile_is_a_table_of_its_own() -> None:

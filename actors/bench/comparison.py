@@ -1,9 +1,9 @@
-"""What the measures of peers come to: how many times ours would fit into theirs.
+"""What the times of a peer and of ours come to: how many times ours would fit into theirs.
 
-The measuring is `peers`' business; that module is imported only when somebody asks for it.
+The measuring is `peers`' business, which is imported only when somebody asks for it.
 """
 
-from collections.abc import Callable
+from statistics import median
 
 from msgspec import Struct
 
@@ -22,15 +22,18 @@ class Compared(Struct, frozen=True):
     version: str
     nodes: int
     converge_seconds: float
+    """The peer's, from nothing to all nodes running."""
     ours_converge_seconds: float
+    """From nothing to all nodes ready, each reply folded and each pass."""
     converge_ratio: float
     steady_seconds: float
-    """One pass over all nodes that finds nothing to do."""
+    """The peer's, for one pass over all nodes that finds nothing to do."""
     ours_steady_seconds: float
-    """Ours when nothing has changed."""
+    """One pass after a trigger: what it costs to hear that nothing has changed."""
     steady_ratio: float
     ours_full_pass_seconds: float
-    """Ours over all nodes, compared with that of what changed: as the safety tick does it."""
+    """One pass after a safety tick, which looks at every node as the peer's does, and compares the
+    two plans.  The fairer one to hold `steady_seconds` against."""
     full_pass_ratio: float
     aim: float | None
     """For `converge_ratio`; None: none with so many nodes."""
@@ -38,43 +41,45 @@ class Compared(Struct, frozen=True):
 
 
 class Missing(Struct, frozen=True):
-    """A peer that was not measured."""
+    """A peer that could not be measured here."""
 
     peer: str
+    """Of its package."""
     install: str
-    """The requirement to install."""
+    """The requirement to install, as pip takes it."""
     reason: str
+    """Why: it is not there, or it is and did not do the work."""
 
 
-def compare(nodes: int, progress: Callable[[str], None]) -> list[Compared | Missing]:
-    """Each peer, with so many nodes."""
-    from cluster_reconciler.actors.bench.peers import (  # noqa: PLC0415  # who compares, waits
-        MissingPeer,
-        measure_peers,
+class Times:
+    """Of all turns of one side, in seconds of CPU time."""
+
+    def __init__(self) -> None:
+        self.converge: list[float] = []
+        self.steady: list[float] = []
+        self.full_pass: list[float] = []
+        """Ours alone has one."""
+
+
+def compared(peer: str, version: str, nodes: int, theirs: Times, ours: Times) -> Compared:
+    """What is made of the times of both."""
+    converge, steady = median(theirs.converge), median(theirs.steady)
+    ours_converge, ours_steady = median(ours.converge), median(ours.steady)
+    full_pass = median(ours.full_pass)
+    ratio = converge / ours_converge
+    aim = CONVERGE_AIMS.get(peer) if nodes == NODES_MAX else None
+    return Compared(
+        peer=peer,
+        version=version,
+        nodes=nodes,
+        converge_seconds=converge,
+        ours_converge_seconds=ours_converge,
+        converge_ratio=ratio,
+        steady_seconds=steady,
+        ours_steady_seconds=ours_steady,
+        steady_ratio=steady / ours_steady,
+        ours_full_pass_seconds=full_pass,
+        full_pass_ratio=steady / full_pass,
+        aim=aim,
+        met=ratio >= aim if aim is not None else None,
     )
-
-    found: list[Compared | Missing] = []
-    for one in measure_peers(nodes, progress):
-        if isinstance(one, MissingPeer):
-            found.append(Missing(one.name, one.install, one.reason))
-            continue
-        ratio = one.converge_seconds / one.ours_converge_seconds
-        aim = CONVERGE_AIMS.get(one.name) if nodes == NODES_MAX else None
-        found.append(
-            Compared(
-                peer=one.name,
-                version=one.version,
-                nodes=nodes,
-                converge_seconds=one.converge_seconds,
-                ours_converge_seconds=one.ours_converge_seconds,
-                converge_ratio=ratio,
-                steady_seconds=one.steady_seconds,
-                ours_steady_seconds=one.ours_steady_seconds,
-                steady_ratio=one.steady_seconds / one.ours_steady_seconds,
-                ours_full_pass_seconds=one.ours_full_pass_seconds,
-                full_pass_ratio=one.steady_seconds / one.ours_full_pass_seconds,
-                aim=aim,
-                met=ratio >= aim if aim is not None else None,
-            )
-        )
-    return found

@@ -2,7 +2,8 @@
 
 from time import perf_counter
 
-from cluster_reconciler.actors.bench.production import ReplyingActor, threaded
+from cluster_reconciler.actors.bench.executors import ReplyingActor
+from cluster_reconciler.actors.bench.production import threaded
 from cluster_reconciler.messages import ClusterShape, SafetyTick
 
 

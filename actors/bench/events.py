@@ -5,19 +5,14 @@ Through the mailbox, ring, host and log of production, pumped by hand in one thr
 between threads adds is seen in `repairs`.
 """
 
-from datetime import timedelta
-
 from msgspec import Struct
 
+from cluster_reconciler.actors.bench.executors import TakenEffects
 from cluster_reconciler.actors.bench.loop import Ready
-from cluster_reconciler.actors.bench.production import Production, TakenEffects, pumped
+from cluster_reconciler.actors.bench.production import RESTED, Production, pumped
 from cluster_reconciler.actors.bench.replies import replies_to
 from cluster_reconciler.actors.bench.stopwatch import percentile, quiet, spread, took
 from cluster_reconciler.messages import DestroyLease, LogicalNodeId, SafetyTick
-
-EVENTS = 300
-RESTED = timedelta(hours=1)
-"""Beyond every backoff, and every node is stable again."""
 
 
 class EventCost(Struct, frozen=True):
@@ -32,7 +27,7 @@ class EventCost(Struct, frozen=True):
     replies with it."""
 
 
-def event_cost(ready: Ready, *, events: int = EVENTS) -> EventCost:
+def event_cost(ready: Ready, *, events: int) -> EventCost:
     """Each node is repaired before the next one is lost."""
     production, executors = at_rest(ready)
     dispatched, repaired = [], []
@@ -61,11 +56,11 @@ def at_rest(ready: Ready) -> tuple[Production, TakenEffects]:
 
 def lose(production: Production, executors: TakenEffects, node: LogicalNodeId) -> None:
     """Tell that the node is lost, and handle messages until something is done about it."""
-    pump, effects = production.actor.pump_one, executors.effects
+    pump = production.actor.pump_one
     production.lose(node)
-    while not effects:
+    while not executors.effects:
         assert pump(), f"{node} is lost, and nothing is done about it"
-    assert isinstance(effects[0].command, DestroyLease), effects
+    assert isinstance(executors.effects[0].command, DestroyLease), executors.effects
 
 
 def repair(production: Production, executors: TakenEffects) -> None:
@@ -79,7 +74,6 @@ def repair(production: Production, executors: TakenEffects) -> None:
 def _rest(production: Production, executors: TakenEffects) -> None:
     """Until nothing more is dispatched, nor told."""
     while production.actor.pump_one() or executors.effects:
-        effects, executors.effects[:] = list(executors.effects), []
-        for effect in effects:
+        for effect in executors.take():
             for reply in replies_to(effect):
                 production.actor.tell(reply)

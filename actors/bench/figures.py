@@ -28,8 +28,16 @@ class Aim(Struct, frozen=True):
     bound: float
     nodes: int | None = None
     """With so many; None: with any number."""
+    or_more: bool = False
+    """With more nodes too."""
     at_least: bool = False
     """The figure is to be no less; else no more."""
+
+    def is_meant(self, nodes: int) -> bool:
+        """Whether it is for so many nodes."""
+        if self.nodes is None:
+            return True
+        return nodes >= self.nodes if self.or_more else nodes == self.nodes
 
     def is_met(self, value: float) -> bool:
         """The bound itself will do."""
@@ -98,7 +106,8 @@ FIGURES = (
            "µs"),
     Figure("repairs_p99", Measure.REPAIRS, "loss told to destroy dispatched, at that rate, p99",
            "µs", Aim(1000, 100_000)),
-    Figure("memory_state", Measure.MEMORY, "state of a node, ready", "B", Aim(1_200)),
+    Figure("memory_state", Measure.MEMORY, "state of a node, ready", "B",
+           Aim(1_200, 1_000, or_more=True)),
     Figure("memory_shape", Measure.MEMORY, "what is desired of it, beside", "B"),
     Figure("memory_planner", Measure.MEMORY, "what is kept to plan by, all ready", "B"),
     Figure("memory_planner_busy", Measure.MEMORY, "what is kept to plan by, all to be deleted",
@@ -117,7 +126,7 @@ def value_of(name: str, nodes: int, value: float) -> Value:
     figure = next(figure for figure in FIGURES if figure.name == name)
     made = Value(name, figure.measure, figure.words, figure.unit, nodes, value)
     aim = figure.aim
-    if aim is None or aim.nodes not in (None, nodes):
+    if aim is None or not aim.is_meant(nodes):
         return made
     which = "at_least" if aim.at_least else "at_most"
     return replace(made, aim=aim.bound, aim_is=which, met=aim.is_met(value))

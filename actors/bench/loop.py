@@ -10,6 +10,7 @@ from time import perf_counter, thread_time
 
 from msgspec import Struct
 
+from cluster_reconciler.actors.bench.executors import TakenEffects
 from cluster_reconciler.actors.bench.replies import POLICY, replies_to
 from cluster_reconciler.actors.clock import SystemClock
 from cluster_reconciler.actors.driver import Driver
@@ -18,8 +19,6 @@ from cluster_reconciler.decider import ClusterState, ExpandedShape, ReconcilePla
 from cluster_reconciler.messages import (
     AttemptIdentity,
     ClusterShape,
-    NodeAttemptId,
-    OperationId,
     PlannedEffect,
     SafetyTick,
 )
@@ -45,21 +44,21 @@ class Work(Struct, frozen=True):
     driver_seconds: float
     """CPU time of the thread, without that of making the replies."""
     wall_seconds: float
-    """From the first message to the last one, with the making of the replies."""
+    """Of all of it, with the making of the replies; reply by reply they are made twice."""
 
 
 class Loop:
-    """One cluster, whose effects wait in `effects` for whoever replies."""
+    """One cluster, whose effects wait in `executors` for whoever replies."""
 
     def __init__(self, shape: ClusterShape) -> None:
-        self.effects: list[PlannedEffect] = []
+        self.executors = TakenEffects()
         self.mailbox: deque[object] = deque()
         self.converged = False
         self.messages = 0
         """Handled."""
         self._clock = SystemClock()
         self._now = self._clock.now()
-        self.driver = Driver(shape, POLICY, self, self)
+        self.driver = Driver(shape, POLICY, self.executors, self)
 
     def drive(self) -> None:
         """Handle messages until there is none."""
@@ -69,10 +68,42 @@ class Loop:
             self.messages += 1
             handle(mailbox.popleft())
 
-    def take_effects(self) -> list[PlannedEffect]:
-        """What was dispatched since the last call."""
-        effects, self.effects = self.effects, []
-        return effects
+    def timed(self, *messages: object) -> float:
+        """Handle these, and all that follows; seconds of CPU time."""
+        self.mailbox.extend(messages)
+        begun = thread_time()
+        self.drive()
+        return thread_time() - begun
+
+    def converge_in_batches(self, first: object) -> float:
+        """From nothing to ready, all effects of a drive replied to together, beginning with that
+        message; seconds of CPU time without the making of the replies."""
+        spent = self.timed(first)
+        while effects := self.executors.take():
+            spent += self.timed(*(reply for effect in effects for reply in replies_to(effect)))
+        self._check_converged()
+        return spent
+
+    def converge_reply_by_reply(self, first: object) -> float:
+        """The same, each reply told, and handled with all that follows from it, before the next
+        one is."""
+        replied: list[PlannedEffect] = []
+        begun = thread_time()
+        self.mailbox.append(first)
+        self.drive()
+        waiting = deque(self.executors.take())
+        while waiting:
+            replied.append(waiting.popleft())
+            for reply in replies_to(replied[-1]):
+                self.mailbox.append(reply)
+                self.drive()
+            waiting.extend(self.executors.take())
+        spent = thread_time() - begun
+        self._check_converged()
+        return spent - _making_of_replies(replied)
+
+    def _check_converged(self) -> None:
+        assert self.converged, "every effect was replied to, and the cluster is not converged"
 
     # For the driver, as its host.
 
@@ -97,49 +128,14 @@ class Loop:
     def attempt_over(self, _identity: AttemptIdentity) -> None:
         """Nobody listens."""
 
-    # For the driver, as its executor.
-
-    def submit(self, effect: PlannedEffect) -> None:
-        """It waits."""
-        self.effects.append(effect)
-
-    def withdraw(self, _operation: OperationId) -> bool:
-        """All of it has begun."""
-        return False
-
-    def expire(self, _operation: OperationId) -> bool:
-        """All of it has begun."""
-        return False
-
-    def retire(self, _attempt: NodeAttemptId) -> None:
-        """Nothing is kept."""
-
 
 def converge(shape: ClusterShape, *, one_at_a_time: bool) -> tuple[Ready, Work]:
-    """From nothing to ready.  `one_at_a_time`: each reply is told, and handled with all that
-    follows from it, before the next one is; else all effects of a drive are replied to together."""
+    """From nothing to ready: `one_at_a_time`, reply by reply; else in batches."""
     loop = Loop(shape)
-    replied: list[PlannedEffect] = []
-    begun, cpu = perf_counter(), thread_time()
-    loop.mailbox.append(SafetyTick())
-    loop.drive()
-    if one_at_a_time:
-        waiting = deque(loop.take_effects())
-        while waiting:
-            replied.append(waiting.popleft())
-            for reply in replies_to(replied[-1]):
-                loop.mailbox.append(reply)
-                loop.drive()
-            waiting.extend(loop.take_effects())
-    else:
-        while effects := loop.take_effects():
-            replied += effects
-            for effect in effects:
-                loop.mailbox.extend(replies_to(effect))
-            loop.drive()
-    wall, spent = perf_counter() - begun, thread_time() - cpu
-    spent -= _making_of_replies(replied)
-    assert loop.converged, "every effect was replied to, and the cluster is not converged"
+    begun = perf_counter()
+    how = loop.converge_reply_by_reply if one_at_a_time else loop.converge_in_batches
+    spent = how(SafetyTick())
+    wall = perf_counter() - begun
     ready = Ready(loop.driver.state, loop.driver.desired)
     return ready, Work(loop.messages, spent, wall)
 

@@ -24,7 +24,7 @@ class MemoryCost(Struct, frozen=True):
     state: float
     """Of a ready cluster's state, without what it shares with the desired shape."""
     desired: float
-    """Of the shape: every node's id and spec, the map, and where each is compared by."""
+    """Of the shape: its groups, every node's id and spec, and the map from the one to the other."""
     planner_at_rest: float
     """What the incremental reconciler keeps beside them when all are ready."""
     planner_busy: float

@@ -15,10 +15,6 @@ from cluster_reconciler.actors.bench.stopwatch import quiet, spread, took, took_
 from cluster_reconciler.decider import ClusterState, IncrementalReconciler, observe, reconcile
 from cluster_reconciler.messages import LogicalNodeId, NodeLost
 
-TURNS = 11
-EVENTS = 27
-"""In each turn."""
-
 
 class PassCost(Struct, frozen=True):
     """Microseconds, each the least of all turns: what others who use the machine cost us is only
@@ -29,16 +25,17 @@ class PassCost(Struct, frozen=True):
     walk: float
     """CPU time."""
     after_one_event: float
-    """Wall time; of a turn the median of its events counts."""
+    """Wall time; of a turn the median of its nodes counts."""
 
 
-def pass_cost(ready: Ready, *, turns: int = TURNS) -> PassCost:
-    """All three on the same cluster, in turns, once all of its nodes are stable."""
+def pass_cost(ready: Ready, *, turns: int, planned: int) -> PassCost:
+    """All three on the same cluster, in turns, once all of its nodes are stable; in each turn so
+    many nodes are planned after one event, or all, where there are fewer."""
     state, desired = ready.copy(), ready.desired
     now = _when_stable(state)
     planner = IncrementalReconciler()
     planner.reconcile(state, desired, now)
-    nodes = spread(state.nodes, turns * EVENTS)
+    nodes = list(state.nodes)
 
     def full() -> None:
         assert not reconcile(state, desired, now).actions, "there is something to do"
@@ -51,7 +48,8 @@ def pass_cost(ready: Ready, *, turns: int = TURNS) -> PassCost:
         for turn in range(turns):
             fulls.append(took(full))
             walks.append(took(walk))
-            chosen = nodes[turn::turns] or nodes
+            first = turn % len(nodes)  # Each turn has other nodes, if there are so many.
+            chosen = spread(nodes[first:] + nodes[:first], planned)
             plans.append(median(_after_loss(planner, state, ready, now, n) for n in chosen))
     return PassCost(min(fulls), min(walks), min(plans))
 

@@ -2,14 +2,14 @@
 how the turns are taken.
 
 Rules for what may live here: nothing of a peer (each has a file of its own, which imports it only
-when its turn has come), and no ratio: the caller divides.  It starts no process, opens no
+when its turn has come), and no ratio, which is `comparison`'s.  It starts no process, opens no
 connection and prints nothing.
 
 Theory of operation.  Times of a machine drift, their ratios do not: peer and ours take turns, each
-turn begins with the other one, and what counts is the median.  All are driven from the one thread,
-so every time is its CPU time, and whoever else uses the machine is not in it.  Before the first
-turn a peer converges a few nodes, untimed: it shows whether this version can be measured at all,
-and what is imported or built once is paid by nobody.
+turn begins with the other one, and what counts is the median.  No garbage is collected in the turn
+of either.  All are driven from the one thread, so every time is its CPU time, and whoever else uses
+the machine is not in it.  Before the first turn a peer converges a few nodes, untimed: it shows
+whether this version can be measured at all, and what is imported or built once is paid by nobody.
 
 What is alike: every side begins with nothing and wants so many nodes at once, without a limit on
 how many may be under way; whatever it asks for is done before its next pass, and no log is written.
@@ -17,18 +17,18 @@ Only the reconciler of each side is timed, not who does what it asks for.  What 
 `peers_ray` and `peers_dask`.
 """
 
-import gc
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from importlib import metadata
 from typing import Protocol
 
 from msgspec import Struct
 
+from cluster_reconciler.actors.bench.comparison import Compared, Missing, Times, compared
 from cluster_reconciler.actors.bench.peers_dask import DaskCluster
 from cluster_reconciler.actors.bench.peers_ours import OurCluster
 from cluster_reconciler.actors.bench.peers_ray import RayCluster
+from cluster_reconciler.actors.bench.stopwatch import quiet
 
 TURNS = 3
 """Of each side; each converges once."""
@@ -37,39 +37,8 @@ STEADY_PASSES = 5
 TRIAL_NODES = 3
 
 
-class PeerResult(Struct, frozen=True):
-    """What one peer took, and what ours took between its turns: medians, in seconds of CPU time."""
-
-    name: str
-    """Of its package."""
-    version: str
-    """Of its package."""
-    converge_seconds: float
-    """The peer's, from nothing to all nodes running."""
-    steady_seconds: float
-    """The peer's, for one pass over all nodes that finds nothing to do."""
-    ours_converge_seconds: float
-    """From nothing to all nodes ready, each reply folded and each pass."""
-    ours_steady_seconds: float
-    """One pass after a trigger: what it costs to hear that nothing has changed."""
-    ours_full_pass_seconds: float
-    """One pass after a safety tick, which looks at every node as the peer's does, and compares the
-    two plans.  The fairer one to hold `steady_seconds` against."""
-
-
-class MissingPeer(Struct, frozen=True):
-    """A peer that could not be measured here."""
-
-    name: str
-    """Of its package."""
-    install: str
-    """The requirement to install, as pip takes it."""
-    reason: str
-    """Why: it is not there, or it is and did not do the work."""
-
-
-class Cluster(Protocol):
-    """One side's cluster of so many nodes, none of which is there when it is made."""
+class Side(Protocol):
+    """A cluster of one side's, of so many nodes, none of which is there when it is made."""
 
     def converge(self) -> float:
         """Seconds of CPU time until all nodes run; once."""
@@ -81,7 +50,7 @@ class Cluster(Protocol):
         """Leave nothing behind."""
 
 
-class OurSide(Cluster, Protocol):
+class OurSide(Side, Protocol):
     """Ours has two kinds of a pass."""
 
     def full_pass(self) -> float:
@@ -95,7 +64,7 @@ class Peer(Struct, frozen=True):
     """Of its package."""
     install: str
     """The requirement that has what is used of it."""
-    begin: Callable[[int], Cluster]
+    begin: Callable[[int], Side]
     """A cluster that wants so many nodes."""
 
 
@@ -111,62 +80,45 @@ def measure_peers(
     *,
     peers: Sequence[Peer] = PEERS,
     ours: Callable[[int], OurSide] = OurCluster,
-) -> list[PeerResult | MissingPeer]:
-    """Each peer beside ours, in order; one that is not there, or not to be used, is told as
-    missing.  `progress` hears of each turn before it begins."""
-    return [_measure(peer, nodes, progress, ours) for peer in peers]
+) -> Iterator[Compared | Missing]:
+    """Each peer beside ours, in order, as soon as it is done; one that is not there, or not to be
+    used, is told as missing.  `progress` hears of each turn before it begins."""
+    for peer in peers:
+        yield _measure(peer, nodes, progress, ours)
 
 
 def _measure(
     peer: Peer, nodes: int, progress: Callable[[str], None], ours: Callable[[int], OurSide]
-) -> PeerResult | MissingPeer:
+) -> Compared | Missing:
     try:
         found = metadata.version(peer.name)
     except metadata.PackageNotFoundError:
-        return MissingPeer(peer.name, peer.install, "not installed")
+        return Missing(peer.name, peer.install, "not installed")
     try:
         with closing(peer.begin(TRIAL_NODES)) as trial:
             trial.converge()
             trial.steady()
     except Exception as error:  # noqa: BLE001 - it goes by what no version of it promises to keep
-        return MissingPeer(peer.name, peer.install, f"{found} is unusable: {error!r}")
-    theirs, own = _Times(), _Times()
+        return Missing(peer.name, peer.install, f"{found} is unusable: {error!r}")
+    theirs, own = Times(), Times()
     for turn in range(TURNS):
         progress(f"{peer.name} {found}: turn {turn + 1} of {TURNS}, {nodes} nodes")
         for is_peer in (True, False) if turn % 2 == 0 else (False, True):
-            gc.collect()  # Nobody clears away what the other one left.
             if is_peer:
                 _their_turn(peer, nodes, theirs)
             else:
                 _our_turn(ours, nodes, own)
-    return PeerResult(
-        peer.name,
-        found,
-        converge_seconds=statistics.median(theirs.converge),
-        steady_seconds=statistics.median(theirs.steady),
-        ours_converge_seconds=statistics.median(own.converge),
-        ours_steady_seconds=statistics.median(own.steady),
-        ours_full_pass_seconds=statistics.median(own.full_pass),
-    )
+    return compared(peer.name, found, nodes, theirs, own)
 
 
-class _Times:
-    """Of all turns of one side."""
-
-    def __init__(self) -> None:
-        self.converge: list[float] = []
-        self.steady: list[float] = []
-        self.full_pass: list[float] = []
-
-
-def _their_turn(peer: Peer, nodes: int, times: _Times) -> None:
-    with closing(peer.begin(nodes)) as cluster:
+def _their_turn(peer: Peer, nodes: int, times: Times) -> None:
+    with quiet(), closing(peer.begin(nodes)) as cluster:
         times.converge.append(cluster.converge())
         times.steady += [cluster.steady() for _ in range(STEADY_PASSES)]
 
 
-def _our_turn(ours: Callable[[int], OurSide], nodes: int, times: _Times) -> None:
-    with closing(ours(nodes)) as cluster:
+def _our_turn(ours: Callable[[int], OurSide], nodes: int, times: Times) -> None:
+    with quiet(), closing(ours(nodes)) as cluster:
         times.converge.append(cluster.converge())
         times.steady += [cluster.steady() for _ in range(STEADY_PASSES)]
         times.full_pass += [cluster.full_pass() for _ in range(STEADY_PASSES)]

@@ -5,6 +5,10 @@ its scheduler are its `ProcessInterface`, whose start and close do nothing but s
 Dask's own clusters derive from.  What connects it to a scheduler is put in place by hand, since
 there is none to connect to: no connection is opened.
 
+It converges as its users ask it to: `cluster.scale(n)`, then `await cluster`, which corrects the
+state and waits until every worker has started.  That wait is part of what its users pay, as is of
+ours the pass that finds every node ready.
+
 What is not alike: a worker of Dask's is started, and that is all of its life.  It has no bootstrap,
 no join and no hand-over, no operation that is recorded before it is sent, and no deadline; ours
 does three operations a node.  It has an event loop, and a task for each worker, which ours has not.
@@ -74,9 +78,10 @@ class DaskCluster:
     async def _scale(self) -> float:
         begin = time.thread_time()
         self._cluster.scale(self._nodes)
-        while len(self._cluster.workers) < self._nodes:
-            await self._cluster._correct_state()
+        await self._cluster
         spent = time.thread_time() - begin
+        started = len(self._cluster.workers)
+        assert started == self._nodes, f"{started} of {self._nodes} workers are started"
         await asyncio.sleep(0)  # `scale` asked for a correction as well: not in the next time.
         await self._cluster._correct_state()
         return spent

@@ -1,19 +1,18 @@
-"""The driver as it runs in production: its actor, its host and its timers, with replies that are
-there at once.
+"""The driver as it runs in production: its actor, its host and its timers.
 
-Nothing here is a stand-in but the executors.  Pumped by hand, or on threads of its own.
+Nothing is a stand-in but the executors, which whoever measures connects.  Pumped by hand, or on
+threads of its own.
 """
 
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from threading import get_ident
-from time import monotonic, perf_counter_ns
+from time import monotonic
 from typing import cast
 
-from cluster_reconciler.actors.base import ContainedActor
+from cluster_reconciler.actors.bench.executors import TakenEffects
 from cluster_reconciler.actors.bench.loop import Ready
-from cluster_reconciler.actors.bench.replies import POLICY, replies_to
+from cluster_reconciler.actors.bench.replies import POLICY
 from cluster_reconciler.actors.clock import SystemClock
 from cluster_reconciler.actors.driver import Driver
 from cluster_reconciler.actors.driver_actor import DriverActor
@@ -25,18 +24,15 @@ from cluster_reconciler.actors.trace import TraceWriter
 from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.executors import Executors
 from cluster_reconciler.messages import (
-    BootstrapConvergenceObserved,
     ClusterShape,
-    DestroyLease,
     LogicalNodeId,
-    NodeAttemptId,
     NodeLost,
     NodeObserved,
-    OperationId,
-    PlannedEffect,
 )
 
 STOP = timedelta(seconds=10)
+RESTED = timedelta(hours=1)
+"""Beyond every backoff, and every node is stable again."""
 SECONDS_MAX = 600
 """For anything: beyond it something hangs."""
 
@@ -51,90 +47,6 @@ class ShiftedClock(SystemClock):
     def skip(self, span: timedelta) -> None:
         """From now on it is so much later."""
         self._ahead += span.total_seconds()
-
-
-class TakenEffects:
-    """Executors that keep what they take."""
-
-    def __init__(self) -> None:
-        self.effects: list[PlannedEffect] = []
-
-    def submit(self, effect: PlannedEffect) -> None:
-        """Keep it."""
-        self.effects.append(effect)
-
-    def withdraw(self, _operation: OperationId) -> bool:
-        """All of it has begun."""
-        return False
-
-    def expire(self, _operation: OperationId) -> bool:
-        """All of it has begun."""
-        return False
-
-    def retire(self, _attempt: NodeAttemptId) -> None:
-        """Nothing is kept."""
-
-
-class InstantReplies(TakenEffects):
-    """Executors that have replied before `submit` returns."""
-
-    def __init__(self, tell: Callable[[object], None]) -> None:
-        super().__init__()
-        self._tell = tell
-
-    def submit(self, effect: PlannedEffect) -> None:
-        """Reply."""
-        for reply in replies_to(effect):
-            self._tell(reply)
-
-
-class TimedReplies(InstantReplies):
-    """They also note how soon after a loss cleaning up begins."""
-
-    def __init__(self, tell: Callable[[object], None]) -> None:
-        super().__init__(tell)
-        self.lost_at: dict[LogicalNodeId, int] = {}
-        """When each node was told lost, in nanoseconds: until its destroy is handed over."""
-        self.waited: list[int] = []
-        """Nanoseconds from the one to the other."""
-        self.handed_over = 0
-        """How many attempts were."""
-        self.thread = 0
-        """Where `submit` is called: the driver's thread."""
-
-    def submit(self, effect: PlannedEffect) -> None:
-        """Note, and reply."""
-        if isinstance(effect.command, DestroyLease):
-            self.waited.append(perf_counter_ns() - self.lost_at.pop(effect.node))
-            self.thread = get_ident()
-        self.handed_over += isinstance(effect.command, BootstrapConvergenceObserved)
-        super().submit(effect)
-
-
-class _Replier(ContainedActor):
-    """Replies to effects on a thread of its own."""
-
-    def __init__(self, system: ActorSystem, tell: Callable[[object], None]) -> None:
-        super().__init__(system, "replies")
-        self._tell_driver = tell
-
-    def on_receive(self, message: object) -> None:
-        """One effect."""
-        assert isinstance(message, PlannedEffect), message
-        for reply in replies_to(message):
-            self._tell_driver(reply)
-
-
-class ReplyingActor(TakenEffects):
-    """Executors that are another actor."""
-
-    def __init__(self, system: ActorSystem, tell: Callable[[object], None]) -> None:
-        super().__init__()
-        self.actor = _Replier(system, tell)
-
-    def submit(self, effect: PlannedEffect) -> None:
-        """Into its mailbox."""
-        self.actor.tell(effect)
 
 
 class Production:

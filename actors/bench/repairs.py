@@ -5,24 +5,27 @@ a millisecond, gets a lease, is started, joins, is handed over, and is ready.  R
 once, made in the driver's thread, so their making counts as the driver's time.
 """
 
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from itertools import cycle
+from itertools import count, cycle
+from math import gcd
 from time import clock_gettime, perf_counter, perf_counter_ns, process_time, sleep
 from time import pthread_getcpuclockid as cpu_clock_of
+from typing import TypeVar
 
 from msgspec import Struct
 
+from cluster_reconciler.actors.bench.executors import TimedReplies
 from cluster_reconciler.actors.bench.loop import Ready
-from cluster_reconciler.actors.bench.production import Production, TimedReplies, threaded
+from cluster_reconciler.actors.bench.production import Production, threaded
 from cluster_reconciler.actors.bench.stopwatch import percentile
 from cluster_reconciler.decider import RetryPolicy
 from cluster_reconciler.messages import LogicalNodeId, SafetyTick
 
+T = TypeVar("T")
+
 RATE = 1_000
 """Repairs a second that are asked for."""
-SECONDS = 3.0
-STEP = 7_919
-"""Prime: one after the other is lost far from the one before, and each as often."""
 _SHORT = timedelta(milliseconds=1)
 POLICY = RetryPolicy(initial_delay=_SHORT, max_delay=_SHORT, least_delay=_SHORT, jitter=0.0, seed=1)
 
@@ -44,15 +47,14 @@ class RepairCost(Struct, frozen=True):
     """All but one in a hundred take less."""
 
 
-def repair_cost(ready: Ready, *, rate: int = RATE, seconds: float = SECONDS) -> RepairCost:
+def repair_cost(ready: Ready, *, rate: int = RATE, seconds: float) -> RepairCost:
     """So many a second for so long."""
     production = threaded(ready.desired.shape, policy=POLICY, ready=ready)
     executors = TimedReplies(production.actor.tell)
     production.connect(executors)
     production.actor.start_contained()
     production.actor.tell(SafetyTick())
-    names = sorted(ready.state.nodes)
-    order = cycle(names[number * STEP % len(names)] for number in range(len(names)))
+    order = cycle(far_apart(sorted(ready.state.nodes)))
     # The first one shows that all is at work, and which thread the driver's is.
     _lose(production, executors, next(order))
     production.wait_converged(lambda: executors.handed_over == 1)
@@ -80,6 +82,14 @@ def repair_cost(ready: Ready, *, rate: int = RATE, seconds: float = SECONDS) -> 
         median=percentile(waited, 50),
         slowest_percent=percentile(waited, 99),
     )
+
+
+def far_apart(names: Sequence[T]) -> Iterator[T]:
+    """Each of them once, far from the one before."""
+    golden = round(len(names) * 0.618)
+    # With a divisor in common, a step would come back to the first one before it has met them all.
+    step = next(step for step in count(max(1, golden)) if gcd(step, len(names)) == 1)
+    return (names[number * step % len(names)] for number in range(len(names)))
 
 
 def _lose(production: Production, executors: TimedReplies, node: LogicalNodeId) -> None:

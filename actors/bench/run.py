@@ -3,7 +3,7 @@
 It measures nothing itself.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from msgspec import Struct
@@ -16,14 +16,13 @@ from cluster_reconciler.actors.bench.memory import memory_cost
 from cluster_reconciler.actors.bench.passes import pass_cost
 from cluster_reconciler.actors.bench.profile import ProfileLine, event_profile
 from cluster_reconciler.actors.bench.repairs import repair_cost
+from cluster_reconciler.actors.bench.repeats import repeats_with
 from cluster_reconciler.actors.bench.replies import shape_of
 from cluster_reconciler.actors.bench.stopwatch import quiet
 from cluster_reconciler.actors.bench.tracing import trace_cost
 from cluster_reconciler.messages import ClusterShape
 
 NODES = (1_000, 10_000, 100_000)
-REPEATED_UP_TO = 10_000
-"""With more nodes, what takes long is done once."""
 TRACED_MAX = 1_000
 """What tracing a message costs does not depend on how many nodes there are: it is measured once."""
 GROWTH_FROM = 1_000
@@ -32,7 +31,7 @@ Progress = Callable[[str], None]
 Figures = Iterator[tuple[str, float]]
 
 
-class Plan(Struct, frozen=True):
+class Wanted(Struct, frozen=True):
     """What to measure."""
 
     nodes: tuple[int, ...] = NODES
@@ -43,33 +42,31 @@ class Plan(Struct, frozen=True):
     """One event too, with the most nodes."""
 
 
-class Measured(Struct, frozen=True):
-    """What came of it."""
-
-    values: tuple[Value, ...]
-    """Every figure that was asked for, for each number of nodes, in that order."""
-    profile: tuple[ProfileLine, ...]
-
-
-def measure(plan: Plan, progress: Progress) -> Measured:
-    """One number of nodes after the other."""
-    values: list[Value] = []
-    lines: list[ProfileLine] = []
-    for nodes in plan.nodes:
-        size = _Size(nodes, plan, progress)
-        values += [value_of(name, nodes, value) for name, value in size.figures()]
-        if plan.profile and nodes == max(plan.nodes):
-            lines = size.profile()
-    values += _growth(values)
-    if Measure.TRACE in plan.measures:
-        nodes = min(TRACED_MAX, *plan.nodes)
+def measure(wanted: Wanted, progress: Progress) -> Iterator[Value | ProfileLine]:
+    """Each as soon as it is known: the figures of the least number of nodes first, and so on; then
+    the lines of the profile; the figures of tracing, of one number of nodes, last."""
+    sizes = sorted(set(wanted.nodes))
+    plan_with_few: float | None = None
+    for nodes in sizes:
+        size = _Size(nodes, wanted, progress)
+        for name, found in size.figures():
+            yield value_of(name, nodes, found)
+            if name == "plan" and nodes == GROWTH_FROM:
+                plan_with_few = found
+            elif name == "plan" and plan_with_few is not None:
+                yield value_of("plan_growth", nodes, found / plan_with_few)
+        if wanted.profile and nodes == sizes[-1]:
+            yield from size.profile()
+    if Measure.TRACE in wanted.measures:
+        nodes = min(TRACED_MAX, sizes[0])
         progress(f"{nodes} nodes: a message with and without a trace")
-        values += [value_of(name, nodes, value) for name, value in _traced(nodes, plan.quick)]
-    return Measured(tuple(values), tuple(lines))
+        for name, found in _traced(nodes, wanted.quick):
+            yield value_of(name, nodes, found)
 
 
 def _traced(nodes: int, quick: bool) -> Figures:
-    cost = trace_cost(nodes, pairs=2 if quick else 5, repairs=10 if quick else 60)
+    repeats = repeats_with(nodes, quick=quick)
+    cost = trace_cost(nodes, pairs=repeats.traced_pairs, repairs=repeats.traced_repairs)
     yield "untraced", cost.untraced
     yield "traced", cost.traced
     yield "traced_to_untraced", cost.traced / cost.untraced
@@ -78,28 +75,19 @@ def _traced(nodes: int, quick: bool) -> Figures:
     yield "read", cost.read
 
 
-def _growth(values: Sequence[Value]) -> list[Value]:
-    """Of planning after one event, with the number of nodes."""
-    plans = {value.nodes: value.value for value in values if value.figure == "plan"}
-    least = plans.pop(GROWTH_FROM, None)
-    if least is None:
-        return []
-    return [value_of("plan_growth", nodes, plans[nodes] / least) for nodes in plans]
-
-
 class _Size:
     """The measures with one number of nodes, which share a ready cluster."""
 
-    def __init__(self, nodes: int, plan: Plan, progress: Progress) -> None:
+    def __init__(self, nodes: int, wanted: Wanted, progress: Progress) -> None:
         self._nodes = nodes
-        self._plan = plan
+        self._measures = wanted.measures
         self._progress = progress
-        self._repeats = 1 if plan.quick or nodes > REPEATED_UP_TO else 3
+        self._repeats = repeats_with(nodes, quick=wanted.quick)
         self._unlimited = shape_of(nodes, in_flight=nodes)
 
     def figures(self) -> Figures:
         """All that are wanted."""
-        wanted, steps = self._plan.measures, {
+        wanted, steps = self._measures, {
             Measure.EVENT: self._event,
             Measure.CONVERGE: self._converging,
             Measure.ACTORS: self._actors,
@@ -114,7 +102,7 @@ class _Size:
         """Of one event."""
         ready = self._in_batches[0]
         self._say("the profile of one event")
-        return event_profile(ready, events=100 if self._plan.quick else 300)
+        return event_profile(ready, events=self._repeats.lost)
 
     def _say(self, what: str) -> None:
         self._progress(f"{self._nodes} nodes: {what}")
@@ -127,7 +115,7 @@ class _Size:
 
     def _least(self, shape: ClusterShape, *, one_at_a_time: bool) -> tuple[Ready, Work]:
         found = None
-        for _ in range(self._repeats):
+        for _ in range(self._repeats.converged):
             with quiet():
                 ready, work = converge(shape, one_at_a_time=one_at_a_time)
             if found is None or work.driver_seconds < found[1].driver_seconds:
@@ -141,7 +129,7 @@ class _Size:
             return
         ready = self._in_batches[0]
         self._say("full pass, planning after one event")
-        cost = pass_cost(ready, turns=11 if self._repeats == 1 else 101)
+        cost = pass_cost(ready, turns=self._repeats.turns, planned=self._repeats.planned)
         if full:
             yield "full_pass", cost.full / self._nodes
             yield "bare_walk", cost.walk / self._nodes
@@ -153,7 +141,7 @@ class _Size:
     def _event(self) -> Figures:
         ready = self._in_batches[0]
         self._say("one event through the mailbox")
-        cost = event_cost(ready, events=100 if self._plan.quick else 300)
+        cost = event_cost(ready, events=self._repeats.lost)
         yield "event_p50", cost.median
         yield "event_p99", cost.slowest_percent
         yield "repair", cost.repair
@@ -181,7 +169,8 @@ class _Size:
         alone = [self._in_batches[1].wall_seconds]
         self._say("converges with real actors")
         with_actors = [self._with_actors()]
-        for _ in range(self._repeats - 1):  # In turns: what slows the machine down slows both.
+        # In turns: what slows the machine down slows both.
+        for _ in range(self._repeats.converged - 1):
             with quiet():
                 alone.append(converge(self._unlimited, one_at_a_time=False)[1].wall_seconds)
             with_actors.append(self._with_actors())
@@ -195,7 +184,7 @@ class _Size:
     def _repairs(self) -> Figures:
         ready = self._in_batches[0]
         self._say("1000 repairs a second")
-        cost = repair_cost(ready, seconds=1.0 if self._plan.quick else 3.0)
+        cost = repair_cost(ready, seconds=self._repeats.repair_seconds)
         yield "repairs_rate", cost.rate
         yield "repairs_share", cost.driver_share * 100
         yield "repairs_share_all", cost.process_share * 100

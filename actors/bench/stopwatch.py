@@ -29,13 +29,15 @@ def took_briefly(work: Callable[[], object]) -> float:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No garbage is collected meanwhile, and none is there that an earlier measure has left."""
+    """No garbage is collected meanwhile; none is there that an earlier measure has left, and none
+    is left to what comes next."""
     gc.collect()
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        gc.collect()
         if was_on:
             gc.enable()
 

@@ -5,36 +5,31 @@ pumped by hand: a cluster converges, each effect replied to at once, then nodes 
 repaired one after the other.  Both keep the mailbox's ring; neither writes a log, which would make
 the ratio smaller.  What is written goes to a real file.
 
-Costs are CPU time of the one thread; the two runs of a pair take turns after every few messages, so
-that who else uses the machine slows down both alike.  What others cost us is only ever added, and
-each turn does the same work in every pair: so what counts of each turn is the least that it cost in
-any pair, of the traced runs and of the untraced ones alike.
+Costs are CPU time of the one thread; the two runs of a pair alternate, stretch by stretch, so that
+who else uses the machine slows down both alike.  What others cost us is only ever added, and each
+stretch is the same work in every pair: so what counts of it is the least that it cost in any pair,
+of the traced runs and of the untraced ones alike.
 """
 
-import gc
 import itertools
 import tempfile
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
 from pathlib import Path
 from time import thread_time, thread_time_ns
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from cluster_reconciler.actors.bench.production import InstantReplies, pumped
+from cluster_reconciler.actors.bench.executors import InstantReplies
+from cluster_reconciler.actors.bench.production import RESTED, pumped
 from cluster_reconciler.actors.bench.replies import shape_of
-from cluster_reconciler.actors.bench.stopwatch import spread
+from cluster_reconciler.actors.bench.stopwatch import quiet, spread
 from cluster_reconciler.actors.replay import Replay
 from cluster_reconciler.actors.trace import TraceHeader, TraceLine, read_trace
 from cluster_reconciler.messages import SafetyTick
 
-PAIRS = 5
-TURN = 10
+STRETCH = 10
 """Messages."""
-REPAIRS = 60
-RESTED = timedelta(minutes=30)
-"""Beyond every backoff."""
 
 
 class TraceCost(Struct, frozen=True):
@@ -45,54 +40,55 @@ class TraceCost(Struct, frozen=True):
     traced: float
     bytes_a_message: float
     replayed: float
-    """Messages a second of CPU time, every node held to the trace at every pass."""
+    """Messages a second of CPU time, every node held to the trace at every pass; with the reading
+    of the file."""
     read: float
     """The same as `trace` reads them."""
 
 
-class Turn(NamedTuple):
-    """What handling a few messages cost."""
+class Stretch(NamedTuple):
+    """A few messages in a row, and what handling them cost."""
 
     spent: int
     """Nanoseconds of CPU time."""
     messages: int
 
 
-def trace_cost(nodes: int, *, pairs: int = PAIRS, repairs: int = REPAIRS) -> TraceCost:
+def trace_cost(nodes: int, *, pairs: int, repairs: int) -> TraceCost:
     """With so many nodes; of them so many are lost, one after the other."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.jsonl"
         plain, traced = zip(*(_pair(nodes, repairs, path) for _ in range(pairs)), strict=True)
-        messages, replayed = _replay_speed(path, quick=False)
-        _, read = _replay_speed(path, quick=True)
+        messages, replayed = replay_speed(path, quick=False)
+        _, read = replay_speed(path, quick=True)
         size = path.stat().st_size
     return TraceCost(
         of_a_message(plain) / 1000, of_a_message(traced) / 1000, size / messages, replayed, read
     )
 
 
-def of_a_message(runs: Sequence[Sequence[Turn]]) -> float:
-    """Nanoseconds, from the least that each turn cost in any of the runs."""
-    turns = list(zip(*runs, strict=True))
-    least: int = sum(min(turn.spent for turn in same) for same in turns)
-    messages: int = sum(same[0].messages for same in turns)
+def of_a_message(runs: Sequence[Sequence[Stretch]]) -> float:
+    """Nanoseconds, from the least that each stretch cost in any of the runs."""
+    stretches = list(zip(*runs, strict=True))
+    least: int = sum(min(one.spent for one in same) for same in stretches)
+    messages: int = sum(same[0].messages for same in stretches)
     return least / messages
 
 
-def _pair(nodes: int, repairs: int, path: Path) -> tuple[list[Turn], list[Turn]]:
+def _pair(nodes: int, repairs: int, path: Path) -> tuple[list[Stretch], list[Stretch]]:
     """An untraced run and a traced one, side by side."""
-    gc.collect()  # Nothing of an earlier pair is cleared away at the cost of this one.
     path.unlink(missing_ok=True)  # A trace is a new file: no run pays for another one's blocks.
-    plain: list[Turn] = []
-    traced: list[Turn] = []
-    runs = _run(nodes, repairs, None, plain), _run(nodes, repairs, path, traced)
-    for _ in itertools.zip_longest(*runs):
-        pass
+    plain: list[Stretch] = []
+    traced: list[Stretch] = []
+    with quiet():
+        runs = _run(nodes, repairs, None, plain), _run(nodes, repairs, path, traced)
+        for _ in itertools.zip_longest(*runs):
+            pass
     return plain, traced
 
 
-def _run(nodes: int, repairs: int, trace: Path | None, turns: list[Turn]) -> Iterator[None]:
-    """Converge, then repair; one turn after the other."""
+def _run(nodes: int, repairs: int, trace: Path | None, stretches: list[Stretch]) -> Iterator[None]:
+    """Converge, then repair; one stretch after the other."""
     production = pumped(shape_of(nodes), trace=trace)
     production.connect(InstantReplies(production.actor.tell))
     production.actor.tell(SafetyTick())
@@ -102,9 +98,9 @@ def _run(nodes: int, repairs: int, trace: Path | None, turns: list[Turn]) -> Ite
         more = True
         while more:
             begun, count = thread_time_ns(), 0
-            while count < TURN and (more := handle_all()):
+            while count < STRETCH and (more := handle_all()):
                 count += 1
-            turns.append(Turn(thread_time_ns() - begun, count))
+            stretches.append(Stretch(thread_time_ns() - begun, count))
             yield
 
     yield from handle()
@@ -117,14 +113,19 @@ def _run(nodes: int, repairs: int, trace: Path | None, turns: list[Turn]) -> Ite
     production.close()
 
 
-def _replay_speed(path: Path, *, quick: bool) -> tuple[int, float]:
-    """Messages of the trace, and how many were replayed a second of CPU time."""
-    header, *lines = read_trace(path)
-    assert isinstance(header, TraceHeader)
-    begun = thread_time()
-    replay = Replay(header, quick=quick)
-    for line in lines:
-        assert isinstance(line, TraceLine)
-        replay.feed(line)
+def replay_speed(path: Path, *, quick: bool) -> tuple[int, float]:
+    """Messages of the trace, and how many were read and replayed a second of CPU time.  `quick`: as
+    `trace` does it."""
+    with quiet():
+        begun = thread_time()
+        lines = read_trace(path)
+        header, messages = next(lines), 0
+        assert isinstance(header, TraceHeader)
+        replay = Replay(header, quick=quick)
+        for line in lines:
+            assert isinstance(line, TraceLine)
+            replay.feed(line)
+            messages += 1
+        spent = thread_time() - begun
     assert replay.difference is None, replay.difference
-    return len(lines), len(lines) / (thread_time() - begun)
+    return messages, messages / spent

@@ -32,7 +32,7 @@ exit codes:
   0    measured, also when some aims are missed
   1    stdout could not be written
   2    wrong usage
-  130  Ctrl-C
+  130  Ctrl-C: what was measured until then is printed, but not with --json
   141  the reader of stdout went away
 """
 

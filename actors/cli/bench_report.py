@@ -19,7 +19,7 @@ class BenchReport(Struct, frozen=True, tag_field="type", tag="bench"):
     quick: bool
     """Measured with few repeats."""
     values: tuple[Value, ...]
-    """By number of nodes."""
+    """The least number of nodes first, and so on; the figures of tracing last."""
     peers: tuple[Compared, ...] = ()
     """With --peers."""
     missing_peers: tuple[Missing, ...] = ()

@@ -76,6 +76,8 @@ def _row(figure: Figure, values: Iterable[Value | None]) -> tuple[str, ...]:
 
 def _aim(aim: Aim) -> str:
     with_so_many = f" with {aim.nodes}" if aim.nodes is not None else ""
+    if aim.or_more:
+        with_so_many += " or more"
     return f"at {'least' if aim.at_least else 'most'} {aim.bound:g}{with_so_many}"
 
 
