@@ -9,12 +9,13 @@ import sys
 import pytest
 from msgspec import Struct
 
+from cluster_reconciler.actors.bench import run
 from cluster_reconciler.actors.bench.events import event_cost
 from cluster_reconciler.actors.bench.executors import InstantReplies
 from cluster_reconciler.actors.bench.figures import FIGURES, Measure, Value, value_of
-from cluster_reconciler.actors.bench.loop import Ready, converge
+from cluster_reconciler.actors.bench.loop import Ready, Work, converge
 from cluster_reconciler.actors.bench.memory import memory_cost, size_of
-from cluster_reconciler.actors.bench.passes import bare_walk, pass_cost
+from cluster_reconciler.actors.bench.passes import PassCost, bare_walk, pass_cost
 from cluster_reconciler.actors.bench.production import RESTED, Production, pumped
 from cluster_reconciler.actors.bench.profile import ProfileLine, event_profile
 from cluster_reconciler.actors.bench.repairs import repair_cost
@@ -218,6 +219,25 @@ def test_every_figure_is_measured_and_none_without_being_asked_for() -> None:
         "plan",
         "full_pass_to_plan",
     ]
+
+
+def test_how_planning_grows_is_told_beside_a_thousand_nodes_as_soon_as_it_is_known(
+    monkeypatch: pytest.MonkeyPatch, ready: Ready
+) -> None:
+    # given clusters of which a plan takes more the larger they are; none is really made
+    costs = iter((1.0, 2.0, 3.0, 7.0))
+    monkeypatch.setattr(run, "converge", lambda _shape, **_how: (ready, Work(1, 1.0, 1.0)))
+    monkeypatch.setattr(run, "pass_cost", lambda _ready, **_often: PassCost(1, 1, next(costs)))
+    plan_alone = frozenset({Measure.PLAN})
+
+    def growth(*nodes: int) -> list[tuple[int, float]]:
+        found = measure(Wanted(nodes, plan_alone, quick=True), lambda _text: None)
+        values = [one for one in found if isinstance(one, Value)]
+        return [(one.nodes, one.value) for one in values if one.figure == "plan_growth"]
+
+    # then it is told of the larger ones, and of none where nobody asked for a thousand
+    assert growth(3_000, 1_000, 30) == [(3_000, 3.0 / 2.0)]
+    assert growth(3_000) == []
 
 
 def test_one_event_is_profiled_with_the_most_nodes() -> None:

@@ -4,8 +4,10 @@ The peers themselves are measured only where they are installed; everything arou
 """
 
 import logging
+import signal
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from importlib import metadata
 
 import pytest
@@ -18,6 +20,7 @@ from cluster_reconciler.actors.bench.peers import (
     Side,
     measure_peers,
 )
+from cluster_reconciler.actors.bench.peers_dask import DaskCluster
 from cluster_reconciler.actors.bench.peers_ours import OurCluster
 
 THERE = "msgspec"
@@ -184,6 +187,32 @@ def test_our_steady_pass_looks_at_what_changed_and_our_full_pass_at_every_node()
     assert (planning.compared, planning.differences) == (before + 1, 0)
     assert ours.loop.driver.state == state
     assert ours.loop.executors.effects == []
+
+
+@pytest.mark.parametrize("after", range(8))
+def test_dask_can_be_interrupted_at_any_time_and_says_nothing_more(after: int) -> None:
+    pytest.importorskip("distributed")
+    cluster = DaskCluster(20)
+    loop = cluster._runner.get_loop()
+
+    def interrupt(rounds: int) -> None:
+        """After so many rounds of the event loop."""
+        if rounds:
+            loop.call_soon(interrupt, rounds - 1)
+        else:
+            signal.raise_signal(signal.SIGINT)
+
+    def work() -> None:
+        with closing(cluster):
+            cluster.converge()
+            while True:
+                cluster.steady()
+
+    loop.call_soon(interrupt, after)
+    with pytest.raises(KeyboardInterrupt):
+        work()
+
+    assert loop.is_closed()
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)

@@ -249,6 +249,22 @@ def test_ctrl_c_shows_what_has_been_measured_until_then() -> None:
     assert (code, errors) == (130, "interrupted: what was not measured yet is left out\n")
 
 
+def test_what_an_interrupted_measure_still_does_is_not_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_wanted: object, _progress: object) -> Iterator[object]:
+        yield REPORT.values[0]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench, "measure", interrupted)
+    assert main(["bench"]) == 130
+    logger.warning("a repair on another thread")
+
+    out, errors = capsys.readouterr()
+    assert out.splitlines()[-1] == "aims: 0 met, 0 missed"
+    assert errors == "interrupted: what was not measured yet is left out\n"
+
+
 def test_ctrl_c_prints_no_document_that_a_program_would_take_for_the_whole() -> None:
     assert interrupted_at(
         BEGINS, "--only", "memory", "--quick", "--json", "--nodes", "1000000", "20"

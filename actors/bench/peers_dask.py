@@ -17,6 +17,7 @@ Its steady pass is two differences of two sets, in C: it compares names, and loo
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from importlib import import_module
 from typing import Any
 
@@ -43,6 +44,7 @@ class DaskCluster:
         self._spec: Any = import_module("distributed.deploy.spec")
         self._nodes = nodes
         self._cluster: Any = None
+        self._interrupted = False
         self._runner = asyncio.Runner()
         try:
             self._runner.run(self._begin())
@@ -52,16 +54,28 @@ class DaskCluster:
 
     def converge(self) -> float:
         """Seconds of CPU time until all workers are started; once."""
-        return self._runner.run(self._scale())
+        return self._measured(self._scale())
 
     def steady(self) -> float:
         """Seconds of CPU time of one correction with nothing to correct; after `converge`."""
-        return self._runner.run(self._correct())
+        return self._measured(self._correct())
 
     def close(self) -> None:
         """Close the workers, and the loop."""
         with self._runner:
-            self._runner.run(self._end())
+            if self._interrupted:
+                # Of the workers that it was about to start it knows nothing any more, and would
+                # call that a fault as it closes.  None of them holds anything.
+                self._cluster.status = self._distributed.Status.closed
+            else:
+                self._runner.run(self._end())
+
+    def _measured(self, work: Coroutine[Any, Any, float]) -> float:
+        try:
+            return self._runner.run(work)
+        except BaseException:
+            self._interrupted = True
+            raise
 
     async def _begin(self) -> None:
         process = self._spec.ProcessInterface

@@ -36,7 +36,8 @@ def bench(options: BenchOptions, output: Output) -> int:
     except KeyboardInterrupt:
         interrupted = True
     finally:
-        restore_log()
+        if not interrupted:  # Else threads are at work still, and what they log is of no use.
+            restore_log()
     report = _report(machine, options.quick, found)
     if not interrupted:
         show_report(report, options.json, output)
