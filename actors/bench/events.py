@@ -59,7 +59,8 @@ def lose(production: Production, executors: TakenEffects, node: LogicalNodeId) -
     pump = production.actor.pump_one
     production.lose(node)
     while not executors.effects:
-        assert pump(), f"{node} is lost, and nothing is done about it"
+        went_on = pump()
+        assert went_on, f"{node} is lost, and nothing is done about it"
     assert isinstance(executors.effects[0].command, DestroyLease), executors.effects
 
 

@@ -38,10 +38,12 @@ def pass_cost(ready: Ready, *, turns: int, planned: int) -> PassCost:
     nodes = list(state.nodes)
 
     def full() -> None:
-        assert not reconcile(state, desired, now).actions, "there is something to do"
+        actions = reconcile(state, desired, now).actions
+        assert not actions, "there is something to do"
 
     def walk() -> None:
-        assert bare_walk(state, desired.nodes) == len(state.nodes), "something is pending"
+        found = bare_walk(state, desired.nodes)
+        assert found == len(state.nodes), "something is pending"
 
     fulls, walks, plans = [], [], []
     with quiet():
