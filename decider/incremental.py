@@ -155,10 +155,9 @@ class IncrementalReconciler:
             self.forget()
             self._nodes = observed.nodes
             self._open.update(observed.nodes)
-        if desired is not self._desired:
-            old = self._desired.nodes if self._desired is not None else {}
-            new, self._desired = desired.nodes, desired
-            self._open.update(n for n in old.keys() | new.keys() if old.get(n) is not new.get(n))
+        old = self._desired.nodes if self._desired is not None else {}
+        new, self._desired = desired.nodes, desired
+        self._open.update(n for n in old.keys() | new.keys() if old.get(n) is not new.get(n))
 
     def _decide(
         self,

@@ -19,6 +19,7 @@ from cluster_reconciler.decider import (
     reconcile_node,
     row_of,
 )
+from cluster_reconciler.decider import node as node_table
 from cluster_reconciler.decider.plan import UNASSIGNED
 from cluster_reconciler.messages import (
     BootstrapAbsent,
@@ -238,6 +239,15 @@ def test_the_rows_are_tried_in_the_order_of_the_design() -> None:
         "mark destroyed", "cleanup backoff", "adopt create", "adopt start", "cancel", "destroy",
         "backoff", "ready", "create", "look up", "hand over", "await join", "start",
     ]  # fmt: skip
+
+
+def test_a_table_without_its_last_row_says_whom_it_has_no_answer_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(node_table, "_ACTIVE_ROWS", node_table._ACTIVE_ROWS[:-1])
+
+    with pytest.raises(AssertionError, match="^g-0: no row holds for ManagedNode"):
+        row_of(reachable(), SPEC, T0)
 
 
 def test_rule_2_a_pending_operation_outlives_the_turn_to_cleanup_and_its_lease_is_destroyed() -> (

@@ -17,7 +17,9 @@ def test_a_world_that_nobody_holds_any_more_is_gone() -> None:
     world = SteppingWorld(shape(group(count=2)), retry=POLICY)
     world.run(5)
     assert world.cluster.converged
-    parts = [weakref.ref(world), weakref.ref(world.executors), weakref.ref(world.provider)]
+    parts: list[weakref.ref[object]] = [
+        weakref.ref(part) for part in (world, world.executors, world.provider)
+    ]
     world.close()
 
     # when nobody holds it

@@ -8,9 +8,9 @@ or doubled result changes anything, or when the driver would not wake in time). 
 `check_world`, and that executors remember no attempt for nothing.  Of all places: a friendly world
 comes home from each (see `ways`).
 
-What the driver keeps from pass to pass (`decider/incremental.py`).  Putting a driver at a place gives it a
-new map of nodes, at which it forgets everything; so it is let decide there first, and then takes
-the step: a message, time, another shape.  After it the plan that it makes, and what it keeps then
+What the driver keeps from pass to pass (`decider/incremental.py`).  Putting a driver at a place
+gives it a new map of nodes, at which it forgets everything; so it is let decide there first, and
+then takes the step: a message, time, another shape.  After it the plan that it makes, and what it keeps then
 (`kept_decisions`), must be those of one who sees the place for the first time; and of each place
 the plan of that one must be the full one.  One step at a time is enough: at the empty cluster
 nothing is kept, and whoever keeps at a place what is kept there anew, does so after each step from
