@@ -246,7 +246,7 @@ def test_a_table_without_its_last_row_says_whom_it_has_no_answer_for(
 ) -> None:
     monkeypatch.setattr(node_table, "_ACTIVE_ROWS", node_table._ACTIVE_ROWS[:-1])
 
-    with pytest.raises(AssertionError, match="^g-0: no row holds for ManagedNode"):
+    with pytest.raises(AssertionError, match=r"^g-0: no row holds for ManagedNode"):
         row_of(reachable(), SPEC, T0)
 
 

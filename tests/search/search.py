@@ -10,13 +10,14 @@ comes home from each (see `ways`).
 
 What the driver keeps from pass to pass (`decider/incremental.py`).  Putting a driver at a place
 gives it a new map of nodes, at which it forgets everything; so it is let decide there first, and
-then takes the step: a message, time, another shape.  After it the plan that it makes, and what it keeps then
-(`kept_decisions`), must be those of one who sees the place for the first time; and of each place
-the plan of that one must be the full one.  One step at a time is enough: at the empty cluster
-nothing is kept, and whoever keeps at a place what is kept there anew, does so after each step from
-it, and so after every path.  (Here all is decided after every step, and a driver may take several
-before its next pass.  That opens no fewer nodes: it is told of the same changes, a moment that has
-come stays one that has come, and who goes from one shape to another and back meets the same specs.)
+then takes the step: a message, time, another shape.  After it the plan that it makes, and what it
+keeps then (`kept_decisions`), must be those of one who sees the place for the first time; and of
+each place the plan of that one must be the full one.  One step at a time is enough: at the empty
+cluster nothing is kept, and whoever keeps at a place what is kept there anew, does so after each
+step from it, and so after every path.  (Here all is decided after every step, and a driver may take
+several before its next pass.  That opens no fewer nodes: it is told of the same changes, a moment
+that has come stays one that has come, and who goes from one shape to another and back meets the
+same specs.)
 
 What bounds it, and why nothing is lost by it:
 
