@@ -22,9 +22,9 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from cluster_reconciler.actors.admission import accepted_offer, named_shape, news_of
+from cluster_reconciler.actors.cluster_turns import ClusterTurns
 from cluster_reconciler.actors.events import NOTED, ClusterEvent, EventKind, node_events
 from cluster_reconciler.actors.invariant_guard import InvariantGuard
-from cluster_reconciler.actors.pass_news import PassNews
 from cluster_reconciler.actors.planning import Planning
 from cluster_reconciler.actors.ports import Asked, DriverHost, Executor, StatusQuery, UpdateRetry
 from cluster_reconciler.actors.status import ClusterStatus, FailureNote, cluster_status
@@ -109,7 +109,7 @@ class Driver:
         self._guard = InvariantGuard(on=check_invariants)
         self._wake: datetime | None = None
         """When the latest pass is to be followed by another one without any message."""
-        self._news = PassNews()
+        self._turns = ClusterTurns()
         self._draining = False
 
     # -- the mailbox ------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ class Driver:
 
     def _report(self, plan: ReconcilePlan) -> None:
         converged = self.planning.is_converged(self.state, self.desired)
-        for kind, text in self._news.of_pass(plan, self.desired.shape, converged=converged):
+        for kind, text in self._turns.told_by(plan, self.desired.shape, converged=converged):
             self._tell(kind, None, text)
         self._host.pass_done(plan, converged)
 

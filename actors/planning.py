@@ -29,7 +29,6 @@ from cluster_reconciler.messages import LogicalNodeId
 SHOWN_MAX = 600
 """Characters of each plan, in the word of a difference: it may hold a hundred thousand actions."""
 
-
 _WARNING = (
     "the plan of what changed was not that of all: every pass looks at all nodes now; report it, "
     "with the trace"
@@ -97,7 +96,7 @@ class Planning(IncrementalReconciler):
         found = super().overdue(observed, now) if self._trusted else None
         if found is not None and not self._always:
             return found
-        every = sorted(n for n, node in observed.nodes.items() if is_overdue(node, now))
+        every = _all_overdue(observed, now)
         if found is not None and found != every:
             self._distrust(f"overdue are {_short(found)}; of all nodes it is {_short(every)}")
         return every
@@ -124,7 +123,7 @@ class Planning(IncrementalReconciler):
             self._distrust(_difference(named, full))
         elif held != in_flight(state):
             self._distrust(f"in flight are {held}; of all nodes it is {in_flight(state)}")
-        elif due != (every := [n for n in sorted(state.nodes) if is_overdue(state.nodes[n], now)]):
+        elif due != (every := _all_overdue(state, now)):
             self._distrust(f"overdue are {_short(due)}; of all nodes it is {_short(every)}")
         return full if self._trusted else None
 
@@ -138,6 +137,10 @@ class Planning(IncrementalReconciler):
         self._trusted = False
         self.forget()
         self._differs(f"a defect: the plan of what changed is not that of all: {how}")
+
+
+def _all_overdue(observed: ClusterState, now: datetime) -> list[LogicalNodeId]:
+    return sorted(n for n, node in observed.nodes.items() if is_overdue(node, now))
 
 
 def _short(value: object) -> str:

@@ -10,14 +10,14 @@ from cluster_reconciler.decider import ReconcilePlan
 from cluster_reconciler.messages import ClusterShape
 
 
-class PassNews:
+class ClusterTurns:
     """Remembers what was said last."""
 
     def __init__(self) -> None:
         self._converged = False
         self._exhausted = False
 
-    def of_pass(
+    def told_by(
         self, plan: ReconcilePlan, shape: ClusterShape, *, converged: bool
     ) -> list[tuple[EventKind, str]]:
         """A pass over this shape is complete."""
