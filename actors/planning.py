@@ -53,6 +53,7 @@ class Planning(IncrementalReconciler):
         self._compare = always
         """The next pass is compared, or the one that runs is."""
         self._trusted = True
+        """Nothing that is kept is asked any more once it is not."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -69,11 +70,6 @@ class Planning(IncrementalReconciler):
         """Hold the next pass's answers to those of all nodes."""
         self._compare = True
 
-    def touch(self, node_id: LogicalNodeId) -> None:
-        """See `IncrementalReconciler.touch`."""
-        if self._trusted:
-            super().touch(node_id)
-
     def decide(self, state: ClusterState, desired: ExpandedShape, now: datetime) -> ReconcilePlan:
         """The plan to go by."""
         plan = None
@@ -82,12 +78,12 @@ class Planning(IncrementalReconciler):
                 plan = self.reconcile(state, desired, now)
             except Exception as error:  # noqa: BLE001 - a defect of ours must not end all passes
                 self._distrust(f"it raised {error!r}")
-        if plan is not None and self._compare:
-            self.compared += 1
-            plan = self._compared(plan, state, desired, now)
-        if plan is None:
-            plan = reconcile(state, desired, now)
-            self.waiting = set(plan.held_back)
+        if plan is None or self._compare:
+            full = reconcile(state, desired, now)
+            if plan is not None:
+                self._hold_to(full, plan, state, now)
+            self.waiting = set(full.held_back)
+            plan = full
         self.latest = plan
         return plan
 
@@ -112,11 +108,12 @@ class Planning(IncrementalReconciler):
             self._distrust(f"converged is {found}; of all nodes it is {converged}")
         return converged
 
-    def _compared(
-        self, plan: ReconcilePlan, state: ClusterState, desired: ExpandedShape, now: datetime
-    ) -> ReconcilePlan | None:
-        """The plan, with all names, if this and all that it stands on is that of all nodes."""
-        named, full = self._with_names(plan), reconcile(state, desired, now)
+    def _hold_to(
+        self, full: ReconcilePlan, plan: ReconcilePlan, state: ClusterState, now: datetime
+    ) -> None:
+        """Compare a plan, and what it stands on, with those of all nodes."""
+        self.compared += 1
+        named = self._with_names(plan)
         held = {gate: number for gate, number in self._in_flight.items() if number}
         due = super().overdue(state, now)
         if named != full:
@@ -125,7 +122,6 @@ class Planning(IncrementalReconciler):
             self._distrust(f"in flight are {held}; of all nodes it is {in_flight(state)}")
         elif due != (every := _all_overdue(state, now)):
             self._distrust(f"overdue are {_short(due)}; of all nodes it is {_short(every)}")
-        return full if self._trusted else None
 
     def _with_names(self, plan: ReconcilePlan) -> ReconcilePlan:
         if plan.held_back or not self.waiting:
@@ -135,7 +131,6 @@ class Planning(IncrementalReconciler):
     def _distrust(self, how: str) -> None:
         self.differences += 1
         self._trusted = False
-        self.forget()
         self._differs(f"a defect: the plan of what changed is not that of all: {how}")
 
 

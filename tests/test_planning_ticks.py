@@ -9,7 +9,7 @@ from cluster_reconciler.actors.stepping import SteppingCluster
 from cluster_reconciler.actors.trace_marks import plan_mark
 from cluster_reconciler.decider import IncrementalReconciler
 from cluster_reconciler.messages import DeadlineDue, LogicalNodeId, SafetyTick
-from tests.decider_words import MEMORY, group, shape
+from tests.decider_words import LEASED, MEMORY, group, shape
 from tests.planning_counts import planning_of
 from tests.test_planning import (
     DIFFERS,
@@ -76,7 +76,7 @@ def test_the_mark_of_a_pass_that_differed_names_who_waits() -> None:
     cluster = SteppingCluster(
         shape(group(count=3), limits={"memory": 1}), safety_tick=TICK, check_invariants=False
     )
-    cluster.drive()
+    [create] = cluster.drive()
     with pytest.MonkeyPatch.context() as patch:
         raise_at(patch, {TICK})
         cluster.advance(TICK)
@@ -84,3 +84,8 @@ def test_the_mark_of_a_pass_that_differed_names_who_waits() -> None:
     planning = planning_of(cluster)
     assert planning.latest is not None
     assert plan_mark(planning.latest, [], None, planning.waiting).held_back == 2
+
+    # and so do those of all that follow
+    cluster.succeed(create, LEASED)
+    cluster.drive()
+    assert planning.waiting == {"g-0", "g-2"}

@@ -85,7 +85,7 @@ SETS = {
     ),
     "planning": MutationSet(
         files=("actors/planning.py",),
-        tests=_tests("test_planning_answers.py", "test_planning.py"),
+        tests=_tests("test_planning_answers.py", "test_planning.py", "test_planning_ticks.py"),
         second=_tests("test_driver*.py", "test_fields_driver.py", "test_fields_status.py"),
     ),
     "driver": MutationSet(
