@@ -111,7 +111,7 @@ def correlate(message: object) -> Correlation:
         return _NOTHING
 
 
-class RingEntry(Struct, frozen=True, gc=False):
+class RingEntry(Struct, frozen=True):
     """A handled message, or a note beside one."""
 
     at: datetime | None

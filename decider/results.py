@@ -70,7 +70,9 @@ def fold_success(
     if not isinstance(outcome, _RIGHT_OUTCOMES[pending.kind]):
         reason = f"{pending.kind} was answered with {type(outcome).__name__}, which is not its kind"
         return fold_failure(node, pending, EffectError(reason, _worst(pending.kind)), now, retry)
-    state = node.retry if node.retry.next_effect_at is None else _not_waiting(node.retry)
+    state = node.retry
+    if state.next_effect_at is not None:
+        state = replace(state, next_effect_at=None)
     node = replace(node, pending=None, retry=state)
     match outcome:
         case LeaseCreated():
@@ -91,10 +93,6 @@ def fold_success(
             return _lease_destroyed(node) if confirmed else probe_later(node, now, retry)
         case _:
             assert_never(outcome)
-
-
-def _not_waiting(state: RetryState) -> RetryState:
-    return replace(state, next_effect_at=None)
 
 
 def _worst(kind: OperationKind) -> Disposition:

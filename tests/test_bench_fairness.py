@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cluster_reconciler.actors.bench import passes, profile, repairs, tracing
+from cluster_reconciler.actors.bench import passes, production, profile, repairs, tracing
 from cluster_reconciler.actors.bench.events import lose
 from cluster_reconciler.actors.bench.executors import InstantReplies
 from cluster_reconciler.actors.bench.loop import Ready, converge
@@ -182,3 +182,22 @@ def test_the_document_says_how_often_each_measure_is_repeated() -> None:
     )
     assert [repeats_with(nodes, quick=False) for nodes in (10_000, 10_001)] == [THOROUGH, LARGE]
     assert repeats_with(100_000, quick=True) == QUICK
+
+
+# -- every wait has an end -------------------------------------------------------------------------
+
+
+def test_a_node_that_is_never_ready_and_a_cluster_that_never_converges_end_the_measure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # given a node that is lost, and nobody who handles that
+    monkeypatch.setattr(production, "SECONDS_MAX", 0)
+    cluster = ready(1)
+    [node] = cluster.state.nodes
+    stuck = pumped(cluster.desired.shape, ready=cluster)
+
+    with pytest.raises(TimeoutError, match=f"^{node} has not become ready within 0 s$"):
+        stuck.wait_ready(node, lambda: False)
+    with pytest.raises(TimeoutError, match=r"^the cluster has not converged within 0 s$"):
+        stuck.wait_converged()
+    stuck.close()

@@ -46,7 +46,7 @@ def test_what_holds_a_callback_or_a_reply_is_seen_by_the_collector(repository: P
             word in ast.unparse(field.annotation)
             for field in node.body
             if isinstance(field, ast.AnnAssign)
-            for word in ("Callable", "Future", "Sink", "Source")
+            for word in ("Callable", "Future", "Sink", "Source", "object", "Any")
         )
     ]
 

@@ -1,4 +1,4 @@
-"""A cluster from nothing to ready, with real actors; and that beside the loop without any."""
+"""A cluster from nothing to ready, with real actors."""
 
 from time import perf_counter
 

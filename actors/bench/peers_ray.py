@@ -153,7 +153,8 @@ class RayCluster:
         """Seconds of CPU time until all instances run Ray, in passes; once."""
         spent, passes = 0.0, 0
         while self._world.running < self._nodes + 1:
-            assert passes < PASSES_MAX, f"{self._world.running} run after {passes} passes"
+            if passes == PASSES_MAX:
+                raise RuntimeError(f"{self._world.running} run after {passes} passes")
             spent += self.steady()
             passes += 1
             self._world.do_as_asked()

@@ -7,7 +7,7 @@ threads of its own.
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import cast
 
 from cluster_reconciler.actors.bench.executors import TakenEffects
@@ -95,11 +95,21 @@ class Production:
         self.timers.fire_due()
 
     def wait_converged(self, also: Callable[[], bool] = lambda: True) -> None:
-        """Until a pass says so, and `also` does."""
+        """Until a pass says so, and `also` does.  Raises TimeoutError."""
         news = self.host.news
         with news.changed:
             converged = news.changed.wait_for(lambda: news.converged and also(), SECONDS_MAX)
-        assert converged, f"the cluster has not converged within {SECONDS_MAX} s"
+        if not converged:
+            raise TimeoutError(f"the cluster has not converged within {SECONDS_MAX} s")
+
+    def wait_ready(self, node: LogicalNodeId, also: Callable[[], bool]) -> None:
+        """Until `also` says so and the node is ready, as another thread sees it.  Raises
+        TimeoutError."""
+        deadline = monotonic() + SECONDS_MAX
+        while not (also() and self.driver.state.nodes[node].record.ready):
+            if monotonic() > deadline:
+                raise TimeoutError(f"{node} has not become ready within {SECONDS_MAX} s")
+            sleep(0)
 
     def close(self) -> None:
         """End the actors and the timers."""

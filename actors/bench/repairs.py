@@ -94,7 +94,6 @@ def far_apart(names: Sequence[T]) -> Iterator[T]:
 
 def _lose(production: Production, executors: TimedReplies, node: LogicalNodeId) -> None:
     """One that is still being repaired is waited for: then the pace cannot be kept."""
-    while node in executors.lost_at or not production.driver.state.nodes[node].record.ready:
-        sleep(0)
+    production.wait_ready(node, lambda: node not in executors.lost_at)
     executors.lost_at[node] = perf_counter_ns()
     production.lose(node)
